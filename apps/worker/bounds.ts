@@ -125,6 +125,8 @@ export const writtenAtOnceBytes = 1 << 20;
 // Upstreams.
 /** How long an upstream may take to show that it is reachable. */
 export const presenceMs = 2_000;
+/** Addresses at upstreams that are remembered as parsed. */
+export const knownAddressesMax = 1_000;
 /** Bytes of a response's head. Some upstreams send large cookies and policies. */
 export const responseHeadBytesMax = 80 << 10;
 /** How long each call of an upstream that reset a kept connection has a connection of its own. */

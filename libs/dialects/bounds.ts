@@ -59,3 +59,5 @@ export const schemaNodesMax = 20_000;
 export const schemaAlternativesMax = 20;
 /** Characters of a keyword's value that a description repeats. */
 export const schemaNoteLengthMax = 500;
+/** Names of models whose traits are remembered. */
+export const rememberedModelsMax = 1_000;

@@ -117,30 +117,30 @@ export function plausible(usage: Usage, bounds: UsageBounds = anyAnswer): Usage 
   const reasoning = Math.min(usage.reasoningTokens, output);
   const audioInput = Math.min(audioInputTokens, input - cached - written);
   const audioOutput = Math.min(audioOutputTokens, output - reasoning);
-  return {
+  const bounded: Usage = {
     inputTokens: input,
     cachedInputTokens: cached,
     cacheWriteTokens: written,
     outputTokens: output,
     reasoningTokens: reasoning,
-    ...(audioInput > 0 && { audioInputTokens: audioInput }),
-    ...(audioOutput > 0 && { audioOutputTokens: audioOutput }),
-    ...(units !== undefined &&
-      boundedUnits(
-        units,
-        {
-          inputTokens: input - cached - written - audioInput,
-          cachedInputTokens: cached,
-          cacheWriteTokens: written,
-          outputTokens: output - reasoning - audioOutput,
-        },
-        bounds,
-      )),
-    ...(images && { images: { ...images, count: Math.min(images.count, bounds.images) } }),
-    ...(serviceTier !== undefined && { serviceTier }),
-    ...((usage.isCapped || isBeyond(usage, bounds)) && { isCapped: true }),
-    ...(usage.isEstimated && { isEstimated: true }),
   };
+  // Each answer has a usage and few have more than this, so the rest is added one by one.
+  if (audioInput > 0) bounded.audioInputTokens = audioInput;
+  if (audioOutput > 0) bounded.audioOutputTokens = audioOutput;
+  if (units !== undefined) {
+    const left = {
+      inputTokens: input - cached - written - audioInput,
+      cachedInputTokens: cached,
+      cacheWriteTokens: written,
+      outputTokens: output - reasoning - audioOutput,
+    };
+    Object.assign(bounded, boundedUnits(units, left, bounds));
+  }
+  if (images) bounded.images = { ...images, count: Math.min(images.count, bounds.images) };
+  if (serviceTier !== undefined) bounded.serviceTier = serviceTier;
+  if (usage.isCapped || isBeyond(usage, bounds)) bounded.isCapped = true;
+  if (usage.isEstimated) bounded.isEstimated = true;
+  return bounded;
 }
 
 const isBeyond = ({ inputTokens, outputTokens, images, units }: Usage, bounds: UsageBounds) =>

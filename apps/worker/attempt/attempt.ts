@@ -349,8 +349,8 @@ export class Attempt {
       head: (status, headers) => unlessOver(() => this.#headArrived(call, status, headers)),
       data: (chunk, kind) => unlessOver(() => this.#received(call, call.read(chunk, clock.now(), kind))),
       end: () => {
-        unlessOver(() => this.#received(call, call.end()));
         call.connectionEnded();
+        unlessOver(() => this.#received(call, call.end()));
       },
       sent: (fragment, isFirst) => unlessOver(() => call.sent(fragment, isFirst)),
       failed: (failure, cause) => {
@@ -658,7 +658,7 @@ export class Attempt {
 
   /** With all calls that are over. */
   #sourceOf(call: TargetCall): AnswerSource {
-    return { ...call.source, ...(this.#callLog !== undefined && { callLog: this.#callLog }) };
+    return this.#callLog === undefined ? call.source : { ...call.source, callLog: this.#callLog };
   }
 
   /** The caller gets what was produced, and then the failure. */

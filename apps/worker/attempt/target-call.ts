@@ -79,6 +79,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
   /** When the answer was known to be whole except its terminator. */
   #settledAt: number | undefined;
   #hangUp: NodeJS.Timeout | undefined;
+  #isConnectionOver = false;
 
   constructor({ candidate, permit, exchange, attempt, number, resumes, isQuoted, earlier, now }: CallOptions) {
     this.candidate = candidate;
@@ -109,13 +110,14 @@ export class TargetCall implements CallProgress, AnsweringCall {
     const { candidate, info, chunk } = this;
     const { attempt } = chunk;
     const { upstream, target } = candidate;
-    return {
+    const source: AnswerSource = {
       upstream: upstream.name,
       target: target.model,
       dialect: this.exchange.spoken ?? spokenWith(upstream, attempt.dialect),
       calls: info.number,
-      ...(this.#earlier !== undefined && { callLog: this.#earlier }),
     };
+    if (this.#earlier !== undefined) source.callLog = this.#earlier;
+    return source;
   }
 
   get timeouts(): UpstreamTimeouts {
@@ -268,11 +270,12 @@ export class TargetCall implements CallProgress, AnsweringCall {
    * reused.
    */
   abortLater(): void {
-    this.#hangUp = setTimeout(() => this.connection?.abort(), lingerMs);
+    if (!this.#isConnectionOver) this.#hangUp = setTimeout(() => this.connection?.abort(), lingerMs);
   }
 
   /** The connection is free again, or closed. */
   connectionEnded(): void {
+    this.#isConnectionOver = true;
     clearTimeout(this.#hangUp);
   }
 

@@ -66,15 +66,19 @@ export class TargetLoad {
 
   #countsOf(target: string): Counts {
     const slot = this.#slot();
-    const counts = slot.get(target) ?? { calls: 0, failed: 0, firstTokens: 0, firstTokenMs: 0 };
+    const present = slot.get(target);
+    if (present !== undefined) return present;
+    const counts = { calls: 0, failed: 0, firstTokens: 0, firstTokenMs: 0 };
     slot.set(target, counts);
     return counts;
   }
 
   #slot(): Map<string, Counts> {
     const number = Math.floor(this.#clock.now() / slotMs);
+    const present = this.#slots.get(number);
+    if (present !== undefined) return present;
     for (const old of this.#slots.keys()) if (old <= number - slotsMax) this.#slots.delete(old);
-    const slot = this.#slots.get(number) ?? new Map<string, Counts>();
+    const slot = new Map<string, Counts>();
     this.#slots.set(number, slot);
     return slot;
   }

@@ -131,7 +131,7 @@ export interface ExchangeInput {
 
 const targetOf = ({ model, upstream, name }: ExchangeInput, spoken: UpstreamDialect): Target => ({
   model: name,
-  traits: modelTraitsOf(spoken, name, { ...(upstream.prefill && { prefill: true }), ...model.traits }),
+  traits: modelTraitsOf(spoken, name, upstream.prefill ? { prefill: true, ...model.traits } : model.traits),
   outputTokensMax: model.outputTokensMax,
   contextWindow: model.contextWindow,
   reasons: reasonsOf(model),
@@ -153,7 +153,7 @@ export function preparedFor(
   const isTranslated = spoken !== dialect || input.resumed !== undefined || input.relayed !== undefined;
   const resumes =
     operation === "answer" && framing !== "whole" && (model.resume === true || (input.mayResume && isTranslated));
-  const task = {
+  const task: PreparationTask = {
     operation,
     dialect,
     framing,
@@ -168,16 +168,20 @@ export function preparedFor(
     countsTokens: upstream.countsTokens,
     omits: omitsOf(input),
     repairs,
+    ...more,
   };
-  return preparation.prepare({ ...task, ...more }, (unresolved) => resolveAddresses(unresolved, input, spoken), signal);
+  return preparation.prepare(task, (unresolved) => resolveAddresses(unresolved, input, spoken), signal);
 }
 
 /** The paths of all fields that the target gets none of. */
-const omitsOf = ({ upstream, repairs, refusedFields }: ExchangeInput): string[] => [
-  ...upstream.omits,
-  ...refusedFields,
-  ...repairs.flatMap((repair) => (repair.kind === "omit" ? repair.fields : [])),
-];
+const omitsOf = ({ upstream, repairs, refusedFields }: ExchangeInput): readonly string[] =>
+  repairs.length === 0 && refusedFields.length === 0
+    ? upstream.omits
+    : [
+        ...upstream.omits,
+        ...refusedFields,
+        ...repairs.flatMap((repair) => (repair.kind === "omit" ? repair.fields : [])),
+      ];
 
 /** Throws a Refusal for a request that the upstream can't serve. */
 export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged> {
@@ -239,7 +243,10 @@ function verbatimExchangeOf(
 ): Exchange {
   const { job, model, name, preparation } = input;
   const from = codecs[job.dialect];
-  const identity = { ...identityOf(job, model), ...(customNames !== undefined && { customNames }) };
+  const plain = identityOf(job, model);
+  const identity = customNames === undefined ? plain : { ...plain, customNames };
+  const callerHeaders = callerHeadersOf(input);
+  const headers = request.headers === undefined ? callerHeaders : { ...request.headers, ...callerHeaders };
   const adapted = adaptedOf(codecs[spoken], job.dialect, () => {
     const callerBody = parsedObject(settings) ?? {};
     const request = readableRequestOf(from, callerBody, job.framing);
@@ -247,7 +254,7 @@ function verbatimExchangeOf(
   });
   return {
     kind: "exchange",
-    request: { ...request, headers: { ...request.headers, ...callerHeadersOf(input) } },
+    request: { ...request, headers },
     reading: {
       ...commonReadingOf(job, spoken),
       stream() {

@@ -25,7 +25,8 @@ export async function exchangeOf(input: ExchangeInput): Promise<Exchanged> {
     const { operation } = input.job;
     const exchange = operation === "answer" ? await answerExchangeOf(input) : await callExchangeOf(input, operation);
     if (exchange.kind !== "exchange" || !Buffer.isBuffer(exchange.request.body)) return exchange;
-    return { ...exchange, request: { ...exchange.request, body: input.attachments.filled(exchange.request.body) } };
+    const body = input.attachments.filled(exchange.request.body);
+    return body === exchange.request.body ? exchange : { ...exchange, request: { ...exchange.request, body } };
   } catch (error) {
     if (error instanceof AttachmentsBusy) return { kind: "refused", failure: error.failure };
     throw error;

@@ -26,9 +26,11 @@ export class ContentTimes {
 
   learn(target: string, isStreamed: boolean, ms: number): void {
     const name = nameOf(target, isStreamed);
-    const times = this.#targets.get(name) ?? { ms: [], next: 0 };
+    const present = this.#targets.get(name);
+    const times = present ?? { ms: [], next: 0 };
     times.ms[times.next] = ms;
     times.next = (times.next + 1) % contentTimesMax;
+    if (present !== undefined) return;
     this.#targets.set(name, times);
     if (this.#targets.size <= timedTargetsMax) return;
     for (const [oldest] of this.#targets) {

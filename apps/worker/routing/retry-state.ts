@@ -151,6 +151,7 @@ export class RetryState {
     if (this.#repeated !== undefined && this.#untilOf(this.#repeated.key) <= now) return [this.#repeated];
     for (const model of this.#models) {
       const ready = this.#leftOf(model).filter(({ key }) => this.#untilOf(key) <= now);
+      if (ready.length === 1) return ready;
       if (ready.length > 0) return ready.toSorted((one, other) => this.#untilOf(one.key) - this.#untilOf(other.key));
       if (this.#backOffMs(model, now) !== undefined) return [];
     }

@@ -22,44 +22,57 @@ export function candidatesOf(
   allowed: readonly string[],
   random: () => number,
 ): Candidate[] {
-  const models = [
-    model,
-    ...model.fallbacks.filter((id) => allowed.includes(id)).flatMap((id) => catalogue.modelFor(group, id) ?? []),
-  ];
-  return models.flatMap((one) =>
-    inTurn(one.route, random).flatMap((target): Candidate[] => {
-      const upstream = catalogue.upstreams.get(target.upstream);
-      if (upstream === undefined) return [];
-      const timeouts = { ...upstream.timeouts, ...one.timeouts, ...target.timeouts };
-      return [{ model: one, target, upstream, key: `${target.upstream}/${target.model}`, timeouts }];
-    }),
-  );
+  const own = inTurn(routeOf(catalogue, model), random);
+  const fallbacks = model.fallbacks.filter((id) => allowed.includes(id));
+  if (fallbacks.length === 0) return own;
+  const others = fallbacks.flatMap((id) => catalogue.modelFor(group, id) ?? []);
+  return [...own, ...others.flatMap((other) => inTurn(routeOf(catalogue, other), random))];
 }
+
+/** The targets of each model, which do not change within a catalogue. */
+const routes = new WeakMap<Catalogue, Map<CatalogueModel, readonly Candidate[]>>();
+
+/** The model's targets in the order of the catalogue. */
+function routeOf(catalogue: Catalogue, model: CatalogueModel): readonly Candidate[] {
+  const ofCatalogue = routes.get(catalogue) ?? new Map<CatalogueModel, readonly Candidate[]>();
+  routes.set(catalogue, ofCatalogue);
+  const route = ofCatalogue.get(model) ?? newRouteOf(catalogue, model);
+  ofCatalogue.set(model, route);
+  return route;
+}
+
+const newRouteOf = ({ upstreams }: Catalogue, model: CatalogueModel): Candidate[] =>
+  model.route.flatMap((target) => {
+    const upstream = upstreams.get(target.upstream);
+    if (upstream === undefined) return [];
+    const timeouts = { ...upstream.timeouts, ...model.timeouts, ...target.timeouts };
+    return [{ model, target, upstream, key: `${target.upstream}/${target.model}`, timeouts }];
+  });
 
 /**
  * The targets in the order of the catalogue. Neighbours with weights are shuffled by their weights.
  */
-function inTurn(route: readonly Target[], random: () => number): Target[] {
-  const ordered: Target[] = [];
-  let weighted: Target[] = [];
+function inTurn(route: readonly Candidate[], random: () => number): Candidate[] {
+  const ordered: Candidate[] = [];
+  let weighted: Candidate[] = [];
   const shuffle = () => {
     while (weighted.length > 0) {
-      const point = random() * weighted.reduce((sum, { weight = 0 }) => sum + weight, 0);
+      const point = random() * weighted.reduce((sum, { target: { weight = 0 } }) => sum + weight, 0);
       let passed = 0;
-      const index = weighted.findIndex(({ weight = 0 }) => {
+      const index = weighted.findIndex(({ target: { weight = 0 } }) => {
         passed += weight;
         return point < passed;
       });
       ordered.push(...weighted.splice(Math.max(0, index), 1));
     }
   };
-  for (const target of route) {
-    if (target.weight !== undefined) {
-      weighted.push(target);
+  for (const candidate of route) {
+    if (candidate.target.weight !== undefined) {
+      weighted.push(candidate);
       continue;
     }
     shuffle();
-    ordered.push(target);
+    ordered.push(candidate);
   }
   shuffle();
   weighted = [];

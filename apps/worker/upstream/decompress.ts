@@ -15,11 +15,8 @@ const windowLogMax = 23;
  * the output.
  */
 export function decompressorOf(encoding: string | string[] | undefined): Transform | undefined {
-  switch (
-    String(encoding ?? "")
-      .trim()
-      .toLowerCase()
-  ) {
+  if (encoding === undefined) return undefined;
+  switch (String(encoding).trim().toLowerCase()) {
     case "gzip":
     case "x-gzip":
       return createGunzip();

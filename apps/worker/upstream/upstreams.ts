@@ -9,7 +9,7 @@ import { upstreamProfiles } from "#dialects/profiles.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import { type Clock, systemClock } from "#service/clock.ts";
 import type { BodyWithAttachments } from "../attachments/request-attachments.ts";
-import { freshConnectionsMs, presenceMs, requestIdLengthMax } from "../bounds.ts";
+import { freshConnectionsMs, knownAddressesMax, presenceMs, requestIdLengthMax } from "../bounds.ts";
 import type { Authorize, SignedRequest } from "./authorization.ts";
 import { openConnections, socketOptionsOf } from "./connections.ts";
 import { HttpCall } from "./http-call.ts";
@@ -40,10 +40,18 @@ interface Pool {
   readonly waiting: LiveMap<number, () => void>;
 }
 
+interface Address {
+  readonly url: URL;
+  readonly origin: string;
+  readonly path: string;
+}
+
 export class Upstreams {
   readonly #pools = new Map<string, Pool>();
   /** Pools that get no new calls. Each closes after its last call, waiting calls included. */
   readonly #retired = new Set<Pool>();
+  /** By the base URL and the path. */
+  readonly #addresses = new Map<string, Address>();
   #calls = 0;
   readonly #authorize: Authorize;
   readonly #environment: Environment;
@@ -69,26 +77,26 @@ export class Upstreams {
     isRepeatable = false,
   ): UpstreamCall {
     const call = new HttpCall(handlers);
-    const { url, ...options } = dispatchOptionsOf(upstream, request);
-    const { headers } = options;
-    const signed = { method: "POST", url, headers, body: request.body } as const;
+    const { body } = request;
+    const { url, origin, path } = this.#addressOf(upstream.baseUrl, request.path);
+    const headers = headersFor(upstream, request);
+    const signed = { method: "POST", url, headers, body } as const;
     this.#begin(call, upstream, credential, signed, (pool, authorization) => {
-      const send = (connections: Dispatcher, again?: () => boolean) =>
-        call.send(
-          connections,
-          {
-            ...options,
-            body: dispatchedOf(options.body),
-            origin: url.origin,
-            headers: { ...headers, ...authorization },
-            ...(pool.freshUntil > this.#clock.now() && { reset: true }),
-          },
-          again,
-        );
+      const send = (connections: Dispatcher, again?: () => boolean) => {
+        const options: Dispatcher.DispatchOptions = {
+          method: "POST",
+          origin,
+          path,
+          headers: Object.assign(headers, authorization),
+          body: dispatchedOf(body),
+        };
+        if (pool.freshUntil > this.#clock.now()) options.reset = true;
+        call.send(connections, options, again);
+      };
       send(pool.connections, () => {
         pool.freshUntil = this.#clock.now() + freshConnectionsMs;
         // A body with attachments is read once: parts of it come from elsewhere.
-        if (!isRepeatable || !Buffer.isBuffer(request.body)) return false;
+        if (!isRepeatable || !Buffer.isBuffer(body)) return false;
         const connections = this.#openSpare(upstream);
         if (connections === undefined) return false;
         call.onceLeft(() => void connections.close().catch(() => undefined));
@@ -97,6 +105,18 @@ export class Upstreams {
       });
     });
     return call;
+  }
+
+  /** The address of a path at an upstream, and what undici reads of it. */
+  #addressOf(baseUrl: string, path: string): Address {
+    const key = `${baseUrl} ${path}`;
+    const present = this.#addresses.get(key);
+    if (present !== undefined) return present;
+    if (this.#addresses.size >= knownAddressesMax) this.#addresses.clear();
+    const url = urlOf(baseUrl, path);
+    const address = { url, origin: url.origin, path: `${url.pathname}${url.search}` };
+    this.#addresses.set(key, address);
+    return address;
   }
 
   /**
@@ -268,22 +288,12 @@ export function urlOf(baseUrl: string, path: string): URL {
   return url;
 }
 
-function dispatchOptionsOf({ baseUrl, headers }: CatalogueUpstream, { path, headers: own, body }: UpstreamRequest) {
-  const url = urlOf(baseUrl, path);
-  return {
-    url,
-    method: "POST" as const,
-    path: `${url.pathname}${url.search}`,
-    headers: {
-      "content-type": "application/json",
-      ...own,
-      ...headers,
-      "accept-encoding": "identity",
-      "user-agent": "sluice",
-      ...(!Buffer.isBuffer(body) && { "content-length": String(body.byteLength) }),
-    } as Record<string, string>,
-    body,
-  };
+function headersFor({ headers }: CatalogueUpstream, { headers: own, body }: UpstreamRequest): Record<string, string> {
+  const all: Record<string, string> = { "content-type": "application/json", ...own, ...headers };
+  all["accept-encoding"] = "identity";
+  all["user-agent"] = "sluice";
+  if (!Buffer.isBuffer(body)) all["content-length"] = String(body.byteLength);
+  return all;
 }
 
 /** A body in chunks is read one chunk ahead of the socket. */

@@ -101,7 +101,9 @@ const malformedCalls = new Set([
  * Google's chat endpoint appends its own reason to a general one: `content_filter: RECITATION`,
  * `function_call_filter: MALFORMED_FUNCTION_CALL`.
  */
-const wordOf = (reason: string) => (reason.split(":", 1)[0] as string).trim().toLowerCase();
+const wordOf = (reason: string) =>
+  plainWord.test(reason) ? reason : (reason.split(":", 1)[0] as string).trim().toLowerCase();
+const plainWord = /^[a-z_]+$/;
 
 /**
  * A server's finish reason; undefined if there is none. Some servers send the text `null` while the

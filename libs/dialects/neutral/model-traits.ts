@@ -5,6 +5,7 @@
  * https://ai.google.dev/gemini-api/docs/thinking
  */
 import Type from "typebox";
+import { rememberedModelsMax } from "../bounds.ts";
 import type { UpstreamDialect } from "../dialect.ts";
 import { efforts } from "./neutral.ts";
 
@@ -312,12 +313,30 @@ export function versionOf(name: string): number {
  * The traits of a model, by dialect and by the upstream's name. `set` has the traits from the
  * catalogue.
  */
-export function modelTraitsOf(dialect: UpstreamDialect, model: string, set: Partial<ModelTraits> = {}): ModelTraits {
+export function modelTraitsOf(dialect: UpstreamDialect, model: string, set?: Partial<ModelTraits>): ModelTraits {
+  const traits = traitsByRulesOf(dialect, model);
+  return set === undefined ? traits : { ...traits, ...set };
+}
+
+/** The results of the rules, by dialect and name, because every request asks for them. */
+const results = new Map<string, ModelTraits>();
+
+function traitsByRulesOf(dialect: UpstreamDialect, model: string): ModelTraits {
+  const key = `${dialect} ${model}`;
+  const present = results.get(key);
+  if (present !== undefined) return present;
+  if (results.size >= rememberedModelsMax) results.clear();
+  const traits = newTraitsOf(dialect, model);
+  results.set(key, traits);
+  return traits;
+}
+
+function newTraitsOf(dialect: UpstreamDialect, model: string): ModelTraits {
   const name = model.toLowerCase();
   const version = versionOf(name);
   const matching = (modelRules[dialect] ?? []).filter(
     ({ model: pattern, from = 0, to = Number.POSITIVE_INFINITY }) =>
       pattern.test(name) && version >= from && version <= to,
   );
-  return Object.assign({}, common, ...matching.map(({ traits }) => traits), set);
+  return Object.assign({}, common, ...matching.map(({ traits }) => traits));
 }

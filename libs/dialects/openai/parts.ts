@@ -63,26 +63,26 @@ export const schemaFormatOf = (value: unknown, path: string): NonNullable<Settin
   };
 };
 
+const none: Units = {};
+
 /**
  * OpenAI's details of the tokens in and out, and `more` units. Cached tokens count as cached only.
  */
 export function modalitiesOf(
   input: JsonObject,
   output: JsonObject,
-  more: Units = {},
+  more: Units = none,
 ): Pick<Usage, "audioInputTokens" | "audioOutputTokens" | "units"> {
   const cached = objectOf(input.cached_tokens_details);
   const uncached = (name: string) => Math.max(0, tokensOf(input[name]) - tokensOf(cached[name]));
-  return {
-    audioInputTokens: uncached("audio_tokens"),
-    audioOutputTokens: tokensOf(output.audio_tokens),
-    ...countedUnits({
-      ...more,
-      cachedAudioTokens: tokensOf(cached.audio_tokens),
-      imageInputTokens: uncached("image_tokens"),
-      imageOutputTokens: tokensOf(output.image_tokens),
-    }),
-  };
+  const audioInputTokens = uncached("audio_tokens");
+  const audioOutputTokens = tokensOf(output.audio_tokens);
+  const cachedAudioTokens = tokensOf(cached.audio_tokens);
+  const imageInputTokens = uncached("image_tokens");
+  const imageOutputTokens = tokensOf(output.image_tokens);
+  const hasUnits = more !== none || cachedAudioTokens + imageInputTokens + imageOutputTokens > 0;
+  const units = hasUnits ? countedUnits({ ...more, cachedAudioTokens, imageInputTokens, imageOutputTokens }) : {};
+  return { audioInputTokens, audioOutputTokens, ...units };
 }
 
 /**
@@ -101,7 +101,7 @@ export function openaiUsageOf(
   input: "prompt" | "input",
   output: "completion" | "output",
   serviceTier?: unknown,
-  units: Units = {},
+  units: Units = none,
 ): Usage | undefined {
   if (!isObject(value)) return undefined;
   const usage = objectOf(value);
@@ -131,8 +131,6 @@ function largerOf(one: Units, other: Units): Units {
   if (one === none) return other;
   return Object.fromEntries(unitNames.map((kind) => [kind, Math.max(one[kind] ?? 0, other[kind] ?? 0)]));
 }
-
-const none: Units = {};
 
 /**
  * Tools that the upstream ran, by xAI's and OpenRouter's counters:
