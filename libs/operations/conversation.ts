@@ -19,21 +19,28 @@ export const isConversation = (dialect: string): dialect is ConversationDialect 
 /**
  * The caller's own bytes, with the data of the attachments that the upstream does not fetch itself.
  */
-export const ownBytesOf = ({ dialect, body }: PreparationTask, resolve: ResolveAddresses) =>
+export const ownBytesOf = ({ dialect, body }: Pick<PreparationTask, "dialect" | "body">, resolve: ResolveAddresses) =>
   withData(body, codecs[dialect].verbatim.attachmentFinder, resolve);
 
 /**
  * The bytes with the data of the attachments that the upstream does not fetch itself, at the
  * addresses that the finder finds.
  */
-export async function withData(body: Buffer, finder: AttachmentFinder, resolve: ResolveAddresses): Promise<Buffer> {
+export function withData(body: Buffer, finder: AttachmentFinder, resolve: ResolveAddresses): Buffer | Promise<Buffer> {
   const addresses: AttachmentAddress[] = [];
   withAddresses(body, finder, (address) => {
     if (addresses.length <= addressesMax) addresses.push(address);
     return undefined;
   });
-  if (addresses.length === 0) return body;
-  const data = await resolve(addresses);
+  return addresses.length === 0 ? body : withResolved(body, finder, resolve(addresses));
+}
+
+async function withResolved(
+  body: Buffer,
+  finder: AttachmentFinder,
+  resolving: ReturnType<ResolveAddresses>,
+): Promise<Buffer> {
+  const data = await resolving;
   if (!data.some((one) => one !== undefined)) return body;
   let place = 0;
   return withAddresses(body, finder, () => data[place++]);

@@ -184,9 +184,12 @@ const omitsOf = ({ upstream, repairs, refusedFields }: ExchangeInput): readonly 
       ];
 
 /** Throws a Refusal for a request that the upstream can't serve. */
-export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged> {
+export function answerExchangeOf(input: ExchangeInput): Promise<Exchanged> {
   const own = spokenWith(input.upstream, input.job.dialect);
-  if (!refusesCallsWhileReasoning(input, own)) return exchangeSpeaking(input, own);
+  return refusesCallsWhileReasoning(input, own) ? responsesExchangeOf(input, own) : exchangeSpeaking(input, own);
+}
+
+async function responsesExchangeOf(input: ExchangeInput, own: UpstreamDialect): Promise<Exchanged> {
   const exchange = await exchangeSpeaking(input, "openai-responses");
   // A request that Responses can't express goes without reasoning.
   if (exchange.kind === "refused") return exchangeSpeaking(input, own);

@@ -74,7 +74,9 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   const decoded = spoken === dialect && foreign !== "body" && readable?.warnings !== undefined ? undefined : readable;
   if (decoded === undefined) {
     const own = repairs.length === 0 ? body : repairedBytes(from, dialect, { body, framing, headers }, target, repairs);
-    const request = from.verbatim.request(await ownBytesOf({ ...task, body: own }, resolve), framing, target);
+    const complete = ownBytesOf({ dialect, body: own }, resolve);
+    const sent = Buffer.isBuffer(complete) ? complete : await complete;
+    const request = from.verbatim.request(sent, framing, target);
     if (request === undefined) return refused("The body is not a JSON object with a model.");
     const customNames = isOpenai(dialect) ? customNamesIn(body) : undefined;
     return {
