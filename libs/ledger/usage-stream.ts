@@ -63,6 +63,16 @@ export interface UsageStreamCounts {
   readonly lost: number;
 }
 
+/**
+ * Lines of JSON as bytes: thousands of strings that live for seconds would keep V8's collector
+ * busy.
+ */
+interface SentBatch {
+  readonly at: number;
+  readonly text: Buffer;
+  readonly count: number;
+}
+
 export class UsageStream {
   readonly #options: UsageStreamOptions;
   readonly #clock: Clock;
@@ -85,7 +95,7 @@ export class UsageStream {
   /** `#written` when the size was read; -1 before the first time. */
   #measuredWritten = -1;
   /** The batches that Redis took in the last seconds, oldest first. */
-  #sent: { at: number; lines: readonly string[] }[] = [];
+  #sent: SentBatch[] = [];
   #sentCount = 0;
   /** The servers that took it; undefined until they are known. */
   #servers: string | undefined;
@@ -189,9 +199,10 @@ export class UsageStream {
   async #send(batch: readonly string[]): Promise<boolean> {
     const { redis, keyspace } = this.#options;
     try {
-      await redis.xadd(keyspace.usage, "*", "r", batch.join("\n"));
+      const text = Buffer.from(batch.join("\n"));
+      await redis.xadd(keyspace.usage, "*", "r", text);
       this.#written += batch.length;
-      this.#sent.push({ at: this.#clock.now(), lines: batch });
+      this.#sent.push({ at: this.#clock.now(), text, count: batch.length });
       this.#sentCount += batch.length;
       while (this.#sentCount > sentKeptMax) this.#forgetSent();
       return true;
@@ -235,7 +246,7 @@ export class UsageStream {
       while (this.#sent[0] !== undefined && this.#sent[0].at < since) this.#forgetSent();
       return;
     }
-    const lines = this.#sent.flatMap((batch) => batch.lines);
+    const lines = this.#sent.flatMap(({ text }) => text.toString().split("\n"));
     this.#sent = [];
     this.#sentCount = 0;
     this.#pending.push(...lines);
@@ -243,7 +254,7 @@ export class UsageStream {
   }
 
   #forgetSent(): void {
-    this.#sentCount -= this.#sent.shift()?.lines.length ?? 0;
+    this.#sentCount -= this.#sent.shift()?.count ?? 0;
   }
 
   #reportLost(): void {

@@ -106,6 +106,8 @@ interface Worker<Client> {
   ackedAt: number;
   /** It reported free slots, so nobody waits for one there. */
   hasFreeSlots: boolean;
+  /** The usual end of its generations: thousands of them share one object. */
+  readonly firstDone: Finished;
 }
 
 interface Finished {
@@ -373,6 +375,7 @@ export class Owner<Client> {
         unackedBytes: 0,
         ackedAt: now,
         hasFreeSlots: false,
+        firstDone: { attempt: 1, worker: mailbox, verdict: "done" },
       };
       this.#workers.set(mailbox, worker);
     }
@@ -487,7 +490,9 @@ export class Owner<Client> {
 
   #finish(owned: Owned<Client>, verdict: "done" | "cancel"): void {
     this.#forget(owned);
-    this.#finished.set(owned.number, { attempt: owned.attempt, worker: owned.worker?.mailbox, verdict });
+    const { number, attempt, worker } = owned;
+    const isUsual = attempt === 1 && verdict === "done" && worker !== undefined;
+    this.#finished.set(number, isUsual ? worker.firstDone : { attempt, worker: worker?.mailbox, verdict });
   }
 
   #forget(owned: Owned<Client>): void {
