@@ -61,7 +61,8 @@ export class SseReader {
     for (;;) {
       const end = bytes.indexOf(lineFeed, from);
       if (end < 0) break;
-      this.#line(this.#joined(bytes.subarray(from, end)), events);
+      if (end === from && this.#parts.length === 0) this.#blankLine(events);
+      else this.#line(this.#joined(bytes.subarray(from, end)), events);
       from = end + 1;
     }
     if (from < bytes.length) this.#buffer(bytes.subarray(from));
@@ -108,20 +109,26 @@ export class SseReader {
     return bytes.subarray(0, length);
   }
 
+  /** It ends an event. */
+  #blankLine(events: SseEvent[]): void {
+    this.#started = true;
+    if (this.#data.length > 0)
+      events.push({
+        event: this.#event,
+        data: this.#data.length === 1 ? (this.#data[0] as Buffer) : Buffer.concat(this.#data),
+      });
+    this.#data = [];
+    this.#dataLines = 0;
+    this.#dataBytes = 0;
+    this.#event = undefined;
+  }
+
   #line(bytes: Buffer, events: SseEvent[]): void {
     const line =
       !this.#started && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
     this.#started = true;
     if (line.length === 0) {
-      if (this.#data.length > 0)
-        events.push({
-          event: this.#event,
-          data: this.#data.length === 1 ? (this.#data[0] as Buffer) : Buffer.concat(this.#data),
-        });
-      this.#data = [];
-      this.#dataLines = 0;
-      this.#dataBytes = 0;
-      this.#event = undefined;
+      this.#blankLine(events);
       return;
     }
     if (isField(line, "data")) {

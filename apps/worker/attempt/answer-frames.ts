@@ -145,8 +145,10 @@ export class AnswerFrames {
 
   #queue(bytes: readonly Buffer[]): void {
     const all = bytes.length === 1 ? (bytes[0] as Buffer) : Buffer.concat(bytes);
-    for (let from = 0; from < all.length; from += dataBytesMax)
-      this.#queued.push(all.subarray(from, from + dataBytesMax));
+    if (all.length > 0 && all.length <= dataBytesMax) this.#queued.push(all);
+    else
+      for (let from = 0; from < all.length; from += dataBytesMax)
+        this.#queued.push(all.subarray(from, from + dataBytesMax));
     this.#drain();
   }
 

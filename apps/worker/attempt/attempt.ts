@@ -426,7 +426,8 @@ export class Attempt {
    * at once.
    */
   #learnFrom({ candidate, info }: TargetCall): void {
-    const repairs = this.#request?.retryState.repairsFor(candidate) ?? [];
+    const repairs = this.#request?.retryState.repairsFor(candidate);
+    if (repairs === undefined || repairs.length === 0) return;
     const fields = repairs.flatMap((repair) => (repair.kind === "omit" && repair.isLasting ? repair.fields : []));
     if (fields.length === 0) return;
     this.#deps.refusedFields.learn(candidate.key, fields, this.#deps.clock.now());
@@ -802,6 +803,7 @@ export class Attempt {
     this.#slot.release();
     this.#claim?.end();
     const failure = this.#failure;
+    const diagnosis = this.#call?.diagnosis ?? {};
     this.#deps.events.emit("ended", {
       attempt: this.#info,
       outcome: this.#outcome === "done" && failure !== undefined ? "failed" : (this.#outcome ?? "dropped"),
@@ -810,10 +812,7 @@ export class Attempt {
       usage: this.#usage,
       failure,
       fault: this.#fault,
-      diagnosis: {
-        ...this.#call?.diagnosis,
-        ...(this.#malformedEvents > 0 && { malformedEvents: this.#malformedEvents }),
-      },
+      diagnosis: this.#malformedEvents > 0 ? { ...diagnosis, malformedEvents: this.#malformedEvents } : diagnosis,
     });
   }
 

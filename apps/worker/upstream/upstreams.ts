@@ -195,6 +195,10 @@ export class Upstreams {
         refused(error);
       }
     };
+    if (pool.waiting.size === 0 && pool.calls < upstream.connectionsMax) {
+      start();
+      return;
+    }
     const number = ++this.#calls;
     pool.waiting.set(number, start);
     call.onceLeft(() => void pool.waiting.delete(number));

@@ -319,9 +319,9 @@ const namedBy = (bytes: Buffer, parsed: JsonObject, by: Buffer): Edit[] =>
 const isEnded = ({ finish_reason: reason }: JsonObject) => reasonIn(reason) !== undefined;
 
 /** True if a message or a delta has more than the role that opens an answer. */
-const hasContent = (delta: JsonObject) => Object.entries(delta).some(isContent);
+const hasContent = (delta: JsonObject) => Object.keys(delta).some((name) => isContent(name, delta[name]));
 
-const isContent = ([name, value]: [string, unknown]) =>
+const isContent = (name: string, value: unknown) =>
   name !== "role" &&
   value !== null &&
   value !== undefined &&

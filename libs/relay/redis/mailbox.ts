@@ -180,7 +180,7 @@ export class Mailbox implements Transport {
 
   #publishLater(destination: Destination, urgency: Urgency): void {
     if (urgency === "prompt") destination.isUrgent = true;
-    if (destination.isPublishing) return;
+    if (destination.isPublishing || this.#due.has(destination)) return;
     if (urgency === "idle") this.#publishIdle(destination);
     else if (isBusy(destination)) this.#publishBusy(destination);
     else {
