@@ -15,6 +15,7 @@ import { until, within } from "../support/time.ts";
 const catalogue = catalogueOf([
   { id: "fast", model: "sim-text;rate=0;first=0;tokens=4" },
   { id: "slow", model: "sim-text;rate=20;first=0;tokens=4000" },
+  { id: "cleared", model: "sim-text;rate=0;first=0;tokens=5" },
 ]);
 await using opened = new AsyncDisposableStack();
 const gateway = opened.use(await startGateway({ ingresses: 2, workers: ["chat=4"], catalogue }));
@@ -188,6 +189,26 @@ test("a cleared queue ends what waits with the reason, once in the ledger and wi
   const again = await ask("fast", {}, { headers });
   assert.equal(again.status, 200);
   await again.arrayBuffer();
+});
+
+test("cleared generations of a caller with limits end once each, and none gets to the workers", async () => {
+  const key = await gateway.createKey("default", { limits: { requestsPerMinute: 1_000 } });
+  await operate("queues/chat/pause", { reason: "stuck" });
+  await starved();
+  const lines = async () =>
+    (await metricsOf(gateway.ingresses[0])).split("\n").filter((line) => line.startsWith("sluice_cancellations_total"));
+  const cancellations = await lines();
+  const waiting = Array.from({ length: 12 }, () => ask("cleared", {}, { key }));
+  await until("all wait", async () => (await generations("?model=cleared")).total === waiting.length);
+  assert.equal((await operate("queues/chat/clear", { reason: "starting over" })).ended, waiting.length);
+  for (const response of await Promise.all(waiting)) {
+    assert.equal(response.status, 503);
+    await response.arrayBuffer();
+  }
+  await operate("queues/chat/resume");
+  await everywhere("the queue goes on", ({ status }) => status === 200);
+  assert.deepEqual(await lines(), cancellations);
+  assert.deepEqual(await gateway.seen("sim-text;rate=0;first=0;tokens=5"), []);
 });
 
 test("one generation is listed and stopped: an error event for its caller, the upstream aborted, its tokens in the ledger", async () => {

@@ -529,13 +529,14 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /**
    * The usage is recorded before the caller has the end, so that its next request finds the
-   * released reservation.
+   * released reservation. Nothing in this turn of the event loop finds the generation any more.
    */
   #end(generation: Generation, outcome: GenerationOutcome, respond?: () => void): void {
     if (generation.isOver) return;
     this.#recordUsage(generation, outcome);
     if (generation.isWaiting) this.#stopWaiting(generation);
     generation.state = { ...generation.state, kind: "over" };
+    this.#forget(generation);
     if (generation.reservation === undefined) this.#respond(generation, outcome, respond);
     else
       queueMicrotask(() => {
@@ -555,19 +556,23 @@ export class GenerationLifecycle implements TransportHandlers {
     }
   }
 
-  /** Releases everything except the slot, which the open response holds. */
-  #release(generation: Generation, outcome: GenerationOutcome): void {
-    const { answer, ingressQueue, number, startedAt, state } = generation;
+  #forget(generation: Generation): void {
+    const { ingressQueue, number, startedAt, state } = generation;
     const { waitedMs } = state;
     const now = this.#now();
     this.#live.delete(number);
     this.#awaitingRedis.delete(generation);
     ingressQueue.admission.over(number, waitedMs === undefined ? undefined : now - startedAt - waitedMs, now);
+  }
+
+  /** Releases everything except the slot, which the open response holds. */
+  #release(generation: Generation, outcome: GenerationOutcome): void {
+    const { answer, ingressQueue } = generation;
     generation.request.onEnd?.(outcome);
     if (generation.response.closed) this.#freeSlot(generation);
     this.#jobs.releaseBody(generation);
     answer.forget();
-    this.#options.events.emit("ended", endedEventOf(generation, outcome, now));
+    this.#options.events.emit("ended", endedEventOf(generation, outcome, this.#now()));
     this.#dispatchNext(ingressQueue);
   }
 
