@@ -91,6 +91,10 @@ export const dimensions = {
 export type Dimension = keyof typeof dimensions;
 export const dimensionNames = Object.keys(dimensions) as Dimension[];
 
+/** A number where that is exact. */
+const moneyOf = (nano: string): number | bigint => (nano.length <= exactDigits ? Number(nano) : BigInt(nano));
+const exactDigits = 15;
+
 /**
  * The sums of `usage_totals`: what one record adds, in SQL and here. A test holds the two against
  * each other.
@@ -107,12 +111,12 @@ const measures = {
   audio_input_tokens: ["audio_input_tokens", ({ audioInputTokens }) => audioInputTokens],
   audio_output_tokens: ["audio_output_tokens", ({ audioOutputTokens }) => audioOutputTokens],
   images: ["images", ({ images }) => images],
-  cost: ["cost", ({ cost }) => BigInt(cost)],
+  cost: ["cost", ({ cost }) => moneyOf(cost)],
   /** Costs of records whose upstream's prices are known, and what callers paid for them. */
-  upstream_cost: ["coalesce(upstream_cost, 0)", ({ upstreamCost }) => BigInt(upstreamCost ?? 0)],
+  upstream_cost: ["coalesce(upstream_cost, 0)", ({ upstreamCost }) => moneyOf(upstreamCost ?? "0")],
   margin_cost: [
     "case when upstream_cost is null then 0 else cost end",
-    ({ upstreamCost, cost }) => BigInt(upstreamCost === null ? 0 : cost),
+    ({ upstreamCost, cost }) => (upstreamCost === null ? 0 : moneyOf(cost)),
   ],
   /** Times of answers with content. */
   first_contents: ["(first_content_ms is not null)::int", ({ firstContentMs }) => Number(firstContentMs !== null)],
@@ -122,9 +126,10 @@ const measures = {
 export type Measure = keyof typeof measures;
 export const measureNames = Object.keys(measures) as Measure[];
 
-/** The numbers of `measureNames` for one record. Money is a bigint. */
-export const measuresOf = (record: UsageRecord): (number | bigint)[] =>
-  measureNames.map((name) => measures[name][1](record));
+/** One record's share of each of `measureNames`, exactly. */
+export const measureFunctions: readonly ((record: UsageRecord) => number | bigint)[] = measureNames.map(
+  (name) => measures[name][1],
+);
 
 /** The texts of `dimensionNames` for one record. */
 export const dimensionsOf = ({ account, keyId, model, modelAnswered, group, upstream }: UsageRecord): string[] => [
@@ -136,7 +141,8 @@ export const dimensionsOf = ({ account, keyId, model, modelAnswered, group, upst
 ];
 
 /** Postgres has neither the character U+0000 nor half of a surrogate pair in its texts. */
-export const storableText = (text: string): string => text.replaceAll("\0", "\ufffd").toWellFormed();
+export const storableText = (text: string): string =>
+  text.includes("\0") || !text.isWellFormed() ? text.replaceAll("\0", "\ufffd").toWellFormed() : text;
 
 const changeSql = (sign: "" | "-"): string =>
   [

@@ -1,7 +1,7 @@
 /** Inserts usage records, each once, however often and in whatever order they are delivered. */
 import { type RawBuilder, sql, type Transaction } from "kysely";
 import type { UsageRecord } from "#ledger/usage-record.ts";
-import { copyLine, copyOf } from "../database/copy-text.ts";
+import { copyLine, copyNull, copyOf, copyText } from "../database/copy-text.ts";
 import type { Database } from "../database/database.ts";
 import type { Tables } from "../database/tables.ts";
 import { countedAs, dimensionNames, discountedAs, measureNames, storableText, usageColumns } from "./columns.ts";
@@ -91,15 +91,18 @@ async function add(database: Database, records: readonly UsageRecord[]): Promise
   });
 }
 
-const copiedRow = (record: UsageRecord): string =>
-  copyLine(fields.map(([field, [, type]]) => copiedValue(record, field, type)));
+/** The columns in their order; the kind of a type is without its other words. */
+const copiedColumns = fields.map(([field, [, type]]) => ({ field, kind: type.split(" ", 1)[0] }));
 
-function copiedValue(record: UsageRecord, field: keyof UsageRecord, type: string): string | null {
-  const value = storedValue(record, field);
-  if (value === null) return null;
-  if (type.startsWith("jsonb")) return storable(JSON.stringify(value));
-  return typeof value === "string" ? storableText(value) : String(value);
-}
+const copiedRow = (record: UsageRecord): string =>
+  copyLine(
+    copiedColumns.map(({ field, kind }) => {
+      const value = storedValue(record, field);
+      if (value === null) return copyNull;
+      if (kind === "text") return copyText(storableText(value as string));
+      return kind === "jsonb" ? copyText(storable(JSON.stringify(value))) : String(value);
+    }),
+  );
 
 /** As the column expects it. */
 const storedValue = (record: UsageRecord, field: keyof UsageRecord) =>

@@ -1,38 +1,64 @@
 /** The totals of a batch of records, by half hour and by day (UTC). */
 import type { UsageRecord } from "#ledger/usage-record.ts";
-import { dimensionsOf, measuresOf } from "./columns.ts";
+import { dimensionsOf, measureFunctions } from "./columns.ts";
 
 /** `dimensions` and `sums` are in the order of the columns. */
 export interface TotalRow {
   /** Epoch milliseconds. */
   readonly at: number;
   readonly dimensions: readonly string[];
-  readonly sums: readonly (number | bigint)[];
+  readonly sums: (number | bigint)[];
 }
 
 const halfHourMs = 1_800_000;
 const dayMs = 86_400_000;
 
 export function totalsOf(records: readonly UsageRecord[]): { halfHours: TotalRow[]; days: TotalRow[] } {
-  const halfHours = summed(
-    records.map((record) => ({ at: record.receivedAt, dimensions: dimensionsOf(record), sums: measuresOf(record) })),
-    halfHourMs,
-  );
-  return { halfHours, days: summed(halfHours, dayMs) };
-}
-
-/** Adds up the rows of one period and the same dimensions. */
-function summed(rows: readonly TotalRow[], periodMs: number): TotalRow[] {
-  const totals = new Map<string, TotalRow & { sums: (number | bigint)[] }>();
-  for (const { at, dimensions, sums } of rows) {
-    const start = Math.floor(at / periodMs) * periodMs;
-    const key = [start, ...dimensions].join("\0");
-    const total = totals.get(key);
-    if (total === undefined) totals.set(key, { at: start, dimensions, sums: [...sums] });
-    else for (const [index, value] of sums.entries()) total.sums[index] = plus(total.sums[index] ?? 0, value);
+  const halfHours = new Totals(halfHourMs);
+  for (const record of records) {
+    const { sums } = halfHours.at(record.receivedAt, dimensionsOf(record));
+    measureFunctions.forEach((measure, index) => {
+      sums[index] = plus(sums[index] ?? 0, measure(record));
+    });
   }
-  return [...totals.values()];
+  const days = new Totals(dayMs);
+  for (const { at, dimensions, sums } of halfHours.rows) {
+    const day = days.at(at, dimensions);
+    sums.forEach((value, index) => {
+      day.sums[index] = plus(day.sums[index] ?? 0, value);
+    });
+  }
+  return { halfHours: halfHours.rows, days: days.rows };
 }
 
-const plus = (left: number | bigint, right: number | bigint): number | bigint =>
-  typeof left === "number" && typeof right === "number" ? left + right : BigInt(left) + BigInt(right);
+/** The rows of a table of totals, by period and dimensions. */
+class Totals {
+  readonly #periodMs: number;
+  readonly #rows = new Map<string, TotalRow>();
+
+  constructor(periodMs: number) {
+    this.#periodMs = periodMs;
+  }
+
+  get rows(): TotalRow[] {
+    return [...this.#rows.values()];
+  }
+
+  /** The row of this time, which may be a new one. */
+  at(time: number, dimensions: readonly string[]): TotalRow {
+    const at = Math.floor(time / this.#periodMs) * this.#periodMs;
+    const key = `${at}\0${dimensions.join("\0")}`;
+    const row = this.#rows.get(key) ?? { at, dimensions, sums: [] };
+    this.#rows.set(key, row);
+    return row;
+  }
+}
+
+/** Exact: a sum that a number does not represent is a bigint. */
+function plus(left: number | bigint, right: number | bigint): number | bigint {
+  if (typeof left === "number" && typeof right === "number") {
+    const sum = left + right;
+    if (Number.isSafeInteger(sum)) return sum;
+  }
+  return BigInt(left) + BigInt(right);
+}
