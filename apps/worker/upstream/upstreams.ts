@@ -307,12 +307,15 @@ const dispatchedOf = (body: Buffer | BodyWithAttachments): Buffer | Readable =>
 /** The request id headers of OpenAI and most others, Anthropic, Azure (two), and AWS. */
 const requestIdHeaders = ["x-request-id", "request-id", "apim-request-id", "x-ms-request-id", "x-amzn-requestid"];
 
+const printable = /^[\x21-\x7e]+$/;
+
 /** The upstream's own id of a request, if it sends one in printable ASCII. */
 export function upstreamRequestIdOf(headers: UpstreamHeaders): string | undefined {
-  const named = requestIdHeaders
-    .map((name) => headers[name])
-    .find((value) => typeof value === "string" && /^[\x21-\x7e]+$/.test(value));
-  return typeof named === "string" ? named.slice(0, requestIdLengthMax) : undefined;
+  for (const name of requestIdHeaders) {
+    const value = headers[name];
+    if (typeof value === "string" && printable.test(value)) return value.slice(0, requestIdLengthMax);
+  }
+  return undefined;
 }
 
 const leadsToSame = (left: CatalogueUpstream, right: CatalogueUpstream) =>
