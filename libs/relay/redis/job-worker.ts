@@ -190,8 +190,9 @@ class BullmqJobWorker implements JobWorker {
     const isReserve = this.#options.isReserve();
     const seconds = isReserve && this.#usedSlots > 0 ? reserveWaitSeconds : fetchWaitSeconds;
     if (await this.#wait.untilJob({ seconds, isReserve, onError })) return true;
-    // A worker that took the marker may have died before its fetch.
-    return !this.#isStopped && (await this.#scripts.hasWaitingJobs());
+    // Redis may have failed when jobs were over, and a worker that took the marker may have died
+    // before its fetch.
+    return !this.#isStopped && (this.#overJobs.length > 0 || (await this.#scripts.hasWaitingJobs()));
   }
 
   /** None if this process may take none now: the fetch only puts the marker back. */

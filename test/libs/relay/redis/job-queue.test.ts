@@ -69,6 +69,29 @@ async function withWorker(
   }
 }
 
+test("a job that Redis did not take off the queue at first leaves it without a further job", async () => {
+  const errors: Error[] = [];
+  const slots: JobSlot[] = [];
+  const take = (slot: JobSlot) => void slots.push(slot);
+  const worker = await workerOf({ name: "chat", capacity: 1, take, onError: (error) => errors.push(error) });
+  worker.start();
+  try {
+    const queued = queue.add(jobOf("gen_a"), never);
+    await until("it is taken", () => slots.length === 1);
+    await redis.acl("SETUSER", "default", "-lrem");
+    slots[0]?.dispatched();
+    await until("Redis refused the script", () => errors.length === 1);
+    await redis.acl("SETUSER", "default", "+lrem");
+    slots[0]?.release();
+    await until("it is gone", async () => (await bull.getActiveCount()) === 0);
+    assert.deepEqual(await queue.statesOf([queued]), ["missing"]);
+  } finally {
+    await redis.acl("SETUSER", "default", "+@all");
+    await worker.stop();
+    await worker.close();
+  }
+});
+
 test("a job is waiting, then active, then missing, according to two fields of its hash", async () => {
   const queued = queue.add(jobOf("gen_a"), never);
   const state = async () => (await queue.statesOf([queued]))[0];
