@@ -135,11 +135,13 @@ export class AnswerFrames {
   }
 
   #gather(bytes: readonly Buffer[]): void {
+    const size = bytes.reduce((sum, { length }) => sum + length, 0);
+    // Gathering divides no chunk that fits into a frame: an answer whose worker is lost can only be
+    // resumed, or end with an error, between two events.
+    if (this.#gatheredBytes + size > dataBytesMax) this.flush();
     if (this.#gathered.length === 0) this.#pace?.flushLater(this);
-    for (const part of bytes) {
-      this.#gathered.push(part);
-      this.#gatheredBytes += part.length;
-    }
+    this.#gathered.push(...bytes);
+    this.#gatheredBytes += size;
     if (this.#gatheredBytes >= gatheredBytesMax) this.flush();
   }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { decodeData } from "#relay/job.ts";
+import { dataBytesMax, decodeData } from "#relay/job.ts";
 import type { AnswerKind } from "#relay/owner.ts";
 import { AnswerFrames, AnswerPace } from "../../../apps/worker/attempt/answer-frames.ts";
 import { UsageReports } from "../../../apps/worker/attempt/usage-reports.ts";
@@ -73,4 +73,17 @@ test("many gathered bytes leave early, and wait for the window like others", (t)
   assert.equal(sent.length, 2);
   frames.setOpen(true);
   assert.equal(sent.at(-1), "c");
+});
+
+test("a chunk that fits into a frame is not divided because others have gathered", (t) => {
+  const { write, sent, tick } = framesOf(t);
+  write("a");
+  write("b");
+  write("c".repeat(dataBytesMax));
+  write("d");
+  tick(gatherMs);
+  assert.deepEqual(
+    sent.map(({ length }) => length),
+    [1, 1, dataBytesMax, 1],
+  );
 });
