@@ -34,10 +34,12 @@ export class GenerationJobs {
 
   /** Calls `failed` if the job is not on its queue, or if that is unknown. */
   enqueue(generation: Generation, attempt: number, owner: string, failed: Failed): void {
-    const { bytes } = generation.request;
+    const { ingressQueue, request, job: lost } = generation;
+    const { bytes } = request;
+    if (lost !== undefined) ingressQueue.jobs.taken(lost);
     const job = jobOf(generation, attempt, owner);
     const add = () => {
-      generation.job = generation.ingressQueue.jobs.add(job, failed);
+      generation.job = ingressQueue.jobs.add(job, failed);
     };
     generation.job = undefined;
     if (job.body !== null || bytes === undefined) {
