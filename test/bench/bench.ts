@@ -16,11 +16,12 @@
  *   --rounds N       3 by default
  *   --write          docs/performance.md as well
  */
-import { mkdir, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { version } from "#service/version.ts";
 import { imageModels, measureBigBodies, measureImages } from "./beside.ts";
-import { type BenchEnvironment, environmentOf } from "./environment.ts";
+import { environmentOf } from "./environment.ts";
 import { measureFanOut } from "./fan-out.ts";
 import { measureIdle } from "./idle.ts";
 import { measureLedger } from "./ledger.ts";
@@ -28,17 +29,18 @@ import { chatBodyOf, wrkProgram } from "./load.ts";
 import { measureManyStreams, measureSaturation } from "./many-streams.ts";
 import { measureMemory, measureStart, memoryAfterRun } from "./memory.ts";
 import { measureBurst, measureOverload } from "./overload.ts";
+import { pageOf } from "./page.ts";
 import { measureParts } from "./parts.ts";
 import { gatewayNames, startDirect, startGateway, startNginx, startPortkey, startUpstream } from "./peers.ts";
 import { earlierVersion } from "./release.ts";
-import { byProcess, type Table, textOf } from "./report.ts";
+import type { Table } from "./report.ts";
 import { type Bench, pause, unpause, warmUp } from "./rounds.ts";
 import { measureKeysAndModels, measureOpenStreams, measureWaiting, measureWorkers } from "./scale.ts";
 import { measureShortAnswers, shortModels } from "./short-answers.ts";
 import { startSluice } from "./sluice.ts";
 import { measureStreamCases, streamChunks, streamModel } from "./streams.ts";
 import { type Absent, isPresent, type System } from "./system.ts";
-import { verdictsOf, verdictText } from "./targets.ts";
+import { verdictsOf } from "./targets.ts";
 
 type Start = (upstreamUrl: string) => Promise<System | Absent>;
 
@@ -159,13 +161,11 @@ for (const measure of sectionNames.flatMap((name) => sections[name] as Measure[]
 
 const environment = environmentOf(bench, process.argv.slice(2));
 const verdicts = verdictsOf(tables);
-const text = documentOf(environment);
+const file = join(import.meta.dirname, "..", "..", "docs", "performance.md");
+const pageBefore = await readFile(file, "utf8").catch(() => "");
+const text = pageOf({ environment, rounds: bench.rounds, tables, verdicts, version, pageBefore });
 process.stdout.write(text);
-if (flags.write) {
-  const docs = join(import.meta.dirname, "..", "..", "docs");
-  await mkdir(docs, { recursive: true });
-  await writeFile(join(docs, "performance.md"), text);
-}
+if (flags.write) await writeFile(file, text);
 for (const { title, rows } of tables)
   for (const { labels, errors } of rows)
     faults.push(...new Set(errors.map((error) => `${title}, ${labels.join(", ")}: ${error}`)));
@@ -181,16 +181,4 @@ async function startEarlier(upstreamUrl: string): Promise<System | Absent> {
   const options = { name: "beside", ingresses: 1, workers: 1, upstreamUrl, models, checkout: earlier.directory };
   const system = await startSluice(options);
   return { ...system, version: `${earlier.what}: ${system.version}` };
-}
-
-function documentOf({ command, date, machine, versions, systems: described }: BenchEnvironment): string {
-  const about = [
-    "# Performance",
-    `Made by \`${command}\` on ${date}; each figure is the median of ${bench.rounds} ${bench.rounds === 1 ? "round" : "rounds"} in which every system was measured in turn, warmed up, with the others paused. ${machine}. ${versions}. The load generator and the upstream share the cores with the measured system.`,
-    Object.entries(described)
-      .map(([name, what]) => `- **${name}**: ${what}`)
-      .join("\n"),
-  ];
-  const toReach = verdicts.length === 0 ? [] : [`## Targets\n\n${verdictText(verdicts)}`];
-  return `${[...about, ...toReach, ...tables.flatMap((table) => [table, byProcess(table) ?? []].flat()).map(textOf)].join("\n\n")}\n`;
 }
