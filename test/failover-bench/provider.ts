@@ -29,9 +29,10 @@ export async function startProvider({ downMs }: { downMs: number }) {
   const calls = new Map<string, Call[]>();
   const startedAt = performance.now();
 
-  const play: UpstreamAnswer = async (response, { method, at, json }) => {
+  const play: UpstreamAnswer = async (response, request) => {
+    const { method, at } = request;
     if (method === "GET") return jsonAnswer({ object: "list", data: [] })(response);
-    const { model, stream = false, messages }: Asked = json;
+    const { model, stream = false, messages }: Asked = request.json;
     const kind = kindOf(model);
     const ofModel = calls.get(model) ?? [];
     calls.set(model, ofModel);
