@@ -105,7 +105,9 @@ export class CircuitBreakers {
     clearInterval(this.#timer);
   }
 
+  /** Every call asks for the state of its target first. */
   stateOf(target: string, now: number): CircuitBreakerState {
+    this.#isUsed = true;
     if (this.#keptOpenMs(target) > 0) return "open";
     const openUntil = this.#known.get(target)?.openUntil;
     if (openUntil === undefined) return "closed";
@@ -117,7 +119,6 @@ export class CircuitBreakers {
    * Redis every target may be called.
    */
   async enter(target: string, holder: string, now: number): Promise<number> {
-    this.#isUsed = true;
     const keptOpenMs = this.#keptOpenMs(target);
     if (keptOpenMs > 0) return keptOpenMs;
     const openUntil = this.#known.get(target)?.openUntil;

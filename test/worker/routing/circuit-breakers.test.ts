@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { after, type TestContext, test } from "node:test";
-import { connectRedis } from "#service/redis.ts";
+import { connectRedis, type Redis } from "#service/redis.ts";
+import { circuitBreakerPollMs } from "../../../apps/worker/bounds.ts";
 import { CircuitBreakers } from "../../../apps/worker/routing/circuit-breakers.ts";
+import { partOf } from "../../support/part-of.ts";
 import { startRedis } from "../../support/redis.ts";
 import { until } from "../../support/time.ts";
 
@@ -222,4 +224,21 @@ test("while Redis is away an open circuit breaker stays open for its time, then 
   circuitBreakers.succeeded("target");
   await new Promise((resolve) => setImmediate(resolve));
   assert.equal(circuitBreakers.stateOf("target", 0), "closed");
+});
+
+test("a worker whose targets are called looks for changes at every poll, an idle one at every second", (t) => {
+  t.mock.timers.enable({ apis: ["setInterval"] });
+  let polls = 0;
+  const counted = partOf<Redis>({ status: "ready", exists: async () => ++polls && 0 });
+  const circuitBreakers = new CircuitBreakers(counted, "polled");
+  circuitBreakers.start();
+  t.after(() => circuitBreakers.close());
+  const tick = () => t.mock.timers.tick(circuitBreakerPollMs);
+  for (let round = 0; round < 4; round++) {
+    circuitBreakers.stateOf("target", 0);
+    tick();
+  }
+  assert.equal(polls, 4);
+  for (let round = 0; round < 4; round++) tick();
+  assert.equal(polls, 6);
 });
