@@ -34,7 +34,7 @@ export const intakeTurnMsMax = 40;
  */
 export const gatherShareMin = 0.9;
 export const gatherMs = 30;
-export const gatheredBytesMax = 16 * 1024;
+export const gatherBytesMax = 16 * 1024;
 /** How often a process measures what it uses. */
 export const intakeEveryMs = 100;
 /**

@@ -97,9 +97,9 @@ export const busyFramesMs = 1;
 export const busyBytesMax = 64 * 1024;
 /** The longest delay of a frame that nobody waits for. */
 export const idleFrameMs = 5;
-/** Jobs of one pipeline. */
+/** Jobs that one script adds. */
 export const bulkJobsMax = 64;
-/** Characters of a pipeline before its last job. */
+/** Characters of these jobs before the last one. */
 export const bulkCharactersMax = 1 << 20;
 /** How long a worker's report of its free slots is valid. */
 export const freeSlotsLifeMs = 1_000;

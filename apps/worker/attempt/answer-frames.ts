@@ -10,7 +10,7 @@ import {
   encodeData,
   encodePayload,
 } from "#relay/job.ts";
-import { gatheredBytesMax, gatherMs } from "../bounds.ts";
+import { gatherBytesMax, gatherMs } from "../bounds.ts";
 import type { AnsweringCall, SendFrame, UsageReports } from "./usage-reports.ts";
 
 /**
@@ -18,7 +18,7 @@ import type { AnsweringCall, SendFrame, UsageReports } from "./usage-reports.ts"
  * frames leave processor time for all answers. All gathering answers share a timer.
  */
 export class AnswerPace {
-  readonly #isBusy: () => boolean;
+  readonly isBusy: () => boolean;
   #gathering: AnswerFrames[] = [];
   readonly #flush = () => {
     const gathering = this.#gathering;
@@ -27,11 +27,7 @@ export class AnswerPace {
   };
 
   constructor(isBusy: () => boolean) {
-    this.#isBusy = isBusy;
-  }
-
-  get gathers(): boolean {
-    return this.#isBusy();
+    this.isBusy = isBusy;
   }
 
   /** Calls the answer's `flush` soon. */
@@ -92,7 +88,7 @@ export class AnswerFrames {
   /** `call` is undefined for an answer without an upstream. */
   data(bytes: readonly Buffer[], call: AnsweringCall | undefined): void {
     this.#call = call;
-    const gathers = this.#gathered.length > 0 || (this.#hasContent && this.#pace?.gathers === true);
+    const gathers = this.#gathered.length > 0 || (this.#hasContent && this.#pace?.isBusy() === true);
     this.#hasContent = true;
     if (gathers) this.#gather(bytes);
     else this.#queue(bytes);
@@ -142,7 +138,7 @@ export class AnswerFrames {
     if (this.#gathered.length === 0) this.#pace?.flushLater(this);
     this.#gathered.push(...bytes);
     this.#gatheredBytes += size;
-    if (this.#gatheredBytes >= gatheredBytesMax) this.flush();
+    if (this.#gatheredBytes >= gatherBytesMax) this.flush();
   }
 
   #queue(bytes: readonly Buffer[]): void {

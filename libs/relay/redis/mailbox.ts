@@ -36,6 +36,43 @@ interface Destination {
   filledAt: number;
 }
 
+/** Destinations whose envelopes leave together, at the next call that `schedule` arranges. */
+class Departures {
+  readonly #destinations = new Set<Destination>();
+  readonly #schedule: (leave: () => void) => void;
+  readonly #publish: (destination: Destination) => void;
+  #isScheduled = false;
+  readonly leave = () => {
+    this.#isScheduled = false;
+    for (const destination of this.#destinations) if (!destination.isPublishing) this.#publish(destination);
+    this.#destinations.clear();
+  };
+
+  constructor(schedule: (leave: () => void) => void, publish: (destination: Destination) => void) {
+    this.#schedule = schedule;
+    this.#publish = publish;
+  }
+
+  get isScheduled(): boolean {
+    return this.#isScheduled;
+  }
+
+  has(destination: Destination): boolean {
+    return this.#destinations.has(destination);
+  }
+
+  add(destination: Destination): void {
+    this.#destinations.add(destination);
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    this.#schedule(this.leave);
+  }
+
+  delete(destination: Destination): void {
+    this.#destinations.delete(destination);
+  }
+}
+
 export interface MailboxConnections {
   /** For the purpose `request`. */
   publisher: Redis;
@@ -65,26 +102,11 @@ export class Mailbox implements Transport {
   readonly #subscriber: Redis;
   readonly #channel: string;
   readonly #destinations = new Map<string, Destination>();
-  readonly #due = new Set<Destination>();
-  readonly #busy = new Set<Destination>();
-  readonly #idle = new Set<Destination>();
-  #flushesDue = false;
-  #flushesBusy = false;
-  #flushesIdle = false;
+  readonly #due = this.#departures(setImmediate);
+  readonly #busy = this.#departures((leave) => setTimeout(leave, busyFramesMs));
+  readonly #idle = this.#departures((leave) => setTimeout(leave, idleFrameMs));
   #isSubscribed = false;
   #heartbeats = 0;
-  readonly #flushDue = () => {
-    this.#flushesDue = false;
-    this.#publishAll(this.#due);
-  };
-  readonly #flushBusy = () => {
-    this.#flushesBusy = false;
-    this.#publishAll(this.#busy);
-  };
-  readonly #flushIdle = () => {
-    this.#flushesIdle = false;
-    this.#publishAll(this.#idle);
-  };
 
   constructor({ publisher, subscriber }: MailboxConnections, keyspace: Keyspace, role: string) {
     this.self = incarnationOf(role);
@@ -144,11 +166,11 @@ export class Mailbox implements Transport {
   }
 
   async close(): Promise<void> {
-    this.#flushIdle();
+    this.#idle.leave();
     const deadline = performance.now() + 1_000;
     const isPending = () =>
-      this.#flushesDue ||
-      this.#flushesBusy ||
+      this.#due.isScheduled ||
+      this.#busy.isScheduled ||
       [...this.#destinations.values()].some(({ isPublishing, frames }) => isPublishing || frames.length > 0);
     while (isPending() && performance.now() <= deadline && this.#publisher.status === "ready")
       await new Promise((resolve) => setImmediate(resolve));
@@ -181,33 +203,13 @@ export class Mailbox implements Transport {
   #publishLater(destination: Destination, urgency: Urgency): void {
     if (urgency === "prompt") destination.isUrgent = true;
     if (destination.isPublishing || this.#due.has(destination)) return;
-    if (urgency === "idle") this.#publishIdle(destination);
-    else if (isBusy(destination)) this.#publishBusy(destination);
-    else {
-      this.#due.add(destination);
-      if (this.#flushesDue) return;
-      this.#flushesDue = true;
-      setImmediate(this.#flushDue);
-    }
+    if (urgency === "idle") this.#idle.add(destination);
+    else if (isBusy(destination)) this.#busy.add(destination);
+    else this.#due.add(destination);
   }
 
-  #publishBusy(destination: Destination): void {
-    this.#busy.add(destination);
-    if (this.#flushesBusy) return;
-    this.#flushesBusy = true;
-    setTimeout(this.#flushBusy, busyFramesMs);
-  }
-
-  #publishIdle(destination: Destination): void {
-    this.#idle.add(destination);
-    if (this.#flushesIdle) return;
-    this.#flushesIdle = true;
-    setTimeout(this.#flushIdle, idleFrameMs);
-  }
-
-  #publishAll(destinations: Set<Destination>): void {
-    for (const destination of destinations) if (!destination.isPublishing) this.#publish(destination);
-    destinations.clear();
+  #departures(schedule: (leave: () => void) => void): Departures {
+    return new Departures(schedule, (destination) => this.#publish(destination));
   }
 
   #publish(destination: Destination): void {
@@ -228,9 +230,9 @@ export class Mailbox implements Transport {
     const settled = () => {
       this.#statistics.roundTripMs = performance.now() - startedAt;
       destination.isPublishing = false;
-      if (destination.isUrgent && isBusy(destination)) this.#publishBusy(destination);
+      if (destination.isUrgent && isBusy(destination)) this.#busy.add(destination);
       else if (destination.isUrgent || destination.frames.length === 0) this.#publish(destination);
-      else this.#publishIdle(destination);
+      else this.#idle.add(destination);
     };
     this.#publisher.spublish(destination.channel, encodeEnvelope(this.self, frames)).then(settled, () => {
       this.#statistics.publishFailures++;

@@ -4,7 +4,7 @@ import { dataBytesMax, decodeData } from "#relay/job.ts";
 import type { AnswerKind } from "#relay/owner.ts";
 import { AnswerFrames, AnswerPace } from "../../../apps/worker/attempt/answer-frames.ts";
 import { UsageReports } from "../../../apps/worker/attempt/usage-reports.ts";
-import { gatheredBytesMax, gatherMs } from "../../../apps/worker/bounds.ts";
+import { gatherBytesMax, gatherMs } from "../../../apps/worker/bounds.ts";
 
 /**
  * Frames whose process is busy or not, and what they sent: the text of data, the kind of others.
@@ -61,10 +61,10 @@ test("an end and a failure take along what has gathered, and a discarded answer 
 test("many gathered bytes leave early, and wait for the window like others", (t) => {
   const { frames, write, sent, tick } = framesOf(t);
   write("a");
-  write("b".repeat(gatheredBytesMax));
+  write("b".repeat(gatherBytesMax));
   assert.deepEqual(
     sent.map(({ length }) => length),
-    [1, gatheredBytesMax],
+    [1, gatherBytesMax],
   );
   frames.setOpen(false);
   write("c");
