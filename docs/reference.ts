@@ -1,6 +1,7 @@
 /**
  * Generates docs/reference.md, the page of every setting, from the tables and schemas that the
- * programs read. `npm run reference` writes it.
+ * programs read, and libs/service/variables.json, which every program reads because it cannot
+ * import the tables of the others. `npm run reference` writes both.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -12,14 +13,56 @@ import { simulatorSettings } from "../apps/simulator/config.ts";
 import { settingTable } from "../apps/simulator/settings.ts";
 import { workerArguments, workerSettings } from "../apps/worker/config.ts";
 import { catalogueSchema } from "../libs/catalogue/schema.ts";
-import { type Setting, serviceSettings } from "../libs/service/config.ts";
+import { type Settings, serviceSettings } from "../libs/service/config.ts";
+import { fileVariableOf } from "../libs/service/secret-files.ts";
 import { tracingSettings } from "../libs/tracing/config.ts";
 import { code, tableOf } from "./tables.ts";
 
 const root = join(import.meta.dirname, "..");
 export const referenceFile = join(import.meta.dirname, "reference.md");
+export const variablesFile = join(root, "libs/service/variables.json");
 
-function environmentTable(settings: Record<string, Setting<unknown>>): string {
+/** The tables of settings, each with the roles that read it. */
+const tables: [settings: Settings, ...roles: string[]][] = [
+  [serviceSettings, "ingress", "worker", "control"],
+  [tracingSettings, "ingress", "worker"],
+  [ingressSettings, "ingress"],
+  [workerSettings, "worker"],
+  [controlSettings, "control"],
+  [simulatorSettings, "simulator"],
+];
+
+const allSettings = tables.flatMap(([settings]) => Object.values(settings));
+
+/** The roles that read each setting, secrets apart. */
+export function variablesOf(): string {
+  const rolesOf = (isSecret: boolean) =>
+    Object.fromEntries(
+      allSettings
+        .filter(({ secret }) => (secret !== undefined) === isSecret)
+        .map(({ variable }) => [
+          variable,
+          tables
+            .filter(([settings]) => Object.values(settings).some((setting) => setting.variable === variable))
+            .flatMap(([, ...roles]) => roles)
+            .join(" "),
+        ]),
+    );
+  return `${JSON.stringify({ settings: rolesOf(false), secrets: rolesOf(true) }, null, 2)}\n`;
+}
+
+function secretsTable(): string {
+  const secrets = new Map(allSettings.flatMap(({ variable, secret }) => (secret ? [[variable, secret]] : [])));
+  const rows = [...secrets].map(([variable, secret]) => [
+    code(variable),
+    code(fileVariableOf(variable)),
+    secret === "rotates" ? "used within 5 seconds" : "used after a restart",
+  ]);
+  rows.push(["each `credential` of the catalogue", "its name and `_FILE`", "used within 5 seconds"]);
+  return tableOf(["variable", "file", "a changed file is"], rows);
+}
+
+function environmentTable(settings: Settings): string {
   const rows = Object.values(settings).map(({ variable, default: fallback, bounds, description }) => [
     code(variable),
     code(fallback),
@@ -138,6 +181,14 @@ ${environmentTable(serviceSettings)}
 
 In addition: each variable that the catalogue names in \`credential\` or \`credentials\` (workers) or in \`requires\` (every process).
 
+A variable that no program and no catalogue reads, but whose name is close to that of a setting or begins with \`SLUICE_\`, is a warning at startup with the nearest name.
+
+## Environment: secrets
+
+A secret is the value of its variable, or the content of the file that the variable with \`_FILE\` names, as Docker and Kubernetes mount secrets. Line breaks at the end of the file do not count. A relative path starts at the process's working directory. A variable and its file together are an error. At startup a missing, empty or invalid file is an error too, except for a credential of the catalogue, which is then a warning. Later the last value stays in force, and the log says so once. A file has at most 64 KiB. Only workers read credentials of the catalogue; an ingress and control look only at whether the variable or its file is set.
+
+${secretsTable()}
+
 ## Environment: tracing, of ingresses and workers
 
 ${environmentTable(tracingSettings)}
@@ -197,4 +248,7 @@ ${tableOf(["setting", "allowed", "meaning"], simulatorRows())}
 `;
 }
 
-if (import.meta.main) writeFileSync(referenceFile, referenceOf());
+if (import.meta.main) {
+  writeFileSync(variablesFile, variablesOf());
+  writeFileSync(referenceFile, referenceOf());
+}

@@ -17,7 +17,7 @@ const folders: Record<string, string[]> = {
   "libs/operations": ["libs/wire", "libs/dialects"],
   "libs/ledger": ["libs/service", "libs/dialects"],
   "libs/api": ["libs/access"],
-  "libs/catalogue": ["libs/dialects", "libs/access", "libs/ledger"],
+  "libs/catalogue": ["libs/dialects", "libs/service", "libs/access", "libs/ledger"],
   "libs/content": ["libs/service"],
   "libs/service": [],
   "libs/events": ["libs/dialects", "libs/operations", "libs/ledger", "libs/tracing"],

@@ -2,6 +2,7 @@
 import { type ApiAddress, callOperation } from "#api/client.ts";
 import { ApiFault } from "#api/request.ts";
 import type { Environment } from "#catalogue/environment.ts";
+import { withSecrets } from "#service/secret-files.ts";
 import { CommandFault } from "./command.ts";
 import { readOperatorToken, readReady, stateOf } from "./state.ts";
 
@@ -9,7 +10,8 @@ import { readOperatorToken, readReady, stateOf } from "./state.ts";
  * The control at SLUICE_CONTROL_URL, or of the gateway that runs in this directory. Throws a
  * CommandFault if neither has a control and its token.
  */
-export function controlOf({ SLUICE_CONTROL_URL, OPERATOR_TOKEN }: Environment): ApiAddress {
+export function controlOf(environment: Environment): ApiAddress {
+  const { SLUICE_CONTROL_URL, OPERATOR_TOKEN } = withSecrets(environment, "OPERATOR_TOKEN");
   const state = stateOf(process.cwd());
   const url = SLUICE_CONTROL_URL || readReady(state)?.controlUrl;
   const token = OPERATOR_TOKEN || (SLUICE_CONTROL_URL ? undefined : readOperatorToken(state));

@@ -8,6 +8,7 @@ import { databaseCommand } from "./database.ts";
 import { keysCommand } from "./keys.ts";
 import { operatorCommand } from "./operator.ts";
 import { pricesCommand } from "./prices.ts";
+import { isSecretFile } from "./roles.ts";
 import { start } from "./start.ts";
 import { checkout, openState } from "./state.ts";
 import { onStopRequests } from "./stop-requests.ts";
@@ -85,12 +86,13 @@ function refuse(reason: string): number {
 }
 
 /**
- * Changes the working directory to the checkout. A relative SLUICE_CATALOGUE still starts at the
- * previous directory.
+ * Changes the working directory to the checkout. A relative SLUICE_CATALOGUE and the relative path
+ * of a secret's file still start at the previous directory.
  */
 function environmentAtRoot(): NodeJS.ProcessEnv {
-  const { SLUICE_CATALOGUE: catalogue } = process.env;
-  const environment = { ...process.env, ...(catalogue && { SLUICE_CATALOGUE: resolve(catalogue) }) };
+  const environment = { ...process.env };
+  for (const [name, value] of Object.entries(environment))
+    if (value && (name === "SLUICE_CATALOGUE" || isSecretFile(name))) environment[name] = resolve(value);
   process.chdir(checkout);
   return environment;
 }

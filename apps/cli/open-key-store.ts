@@ -3,6 +3,7 @@ import type { Environment } from "#catalogue/environment.ts";
 import { serviceConfigOf } from "#service/config.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { withRedis } from "#service/redis.ts";
+import { withSecrets } from "#service/secret-files.ts";
 import { StartupFault } from "#service/startup.ts";
 import { CommandFault } from "./command.ts";
 import { controlStore } from "./control-store.ts";
@@ -15,9 +16,10 @@ import { readOperatorToken, readReady, stateOf } from "./state.ts";
  * gateway that runs in this directory.
  */
 export async function withKeyStore<Result>(
-  environment: Environment,
+  userEnvironment: Environment,
   use: (store: KeyStore) => Promise<Result>,
 ): Promise<Result> {
+  const environment = withSecrets(userEnvironment, "OPERATOR_TOKEN", "REDIS_URL");
   const { REDIS_URL, SLUICE_CONTROL_URL, OPERATOR_TOKEN } = environment;
   const state = stateOf(process.cwd());
   const ready = REDIS_URL ? undefined : readReady(state);

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { Writable } from "node:stream";
 import type { Environment } from "#catalogue/environment.ts";
 import { drainSettings, readSettings } from "#service/config.ts";
+import variables from "#service/variables.json" with { type: "json" };
 import type { Plan, Urls } from "./supervise.ts";
 
 export type Role = "simulator" | "worker" | "ingress" | "control";
@@ -81,17 +82,23 @@ function portsOf(urls: Urls | undefined): Environment {
   };
 }
 
-/** Only control has them. */
-const controlSecrets = new Set(["DATABASE_URL", "OPERATOR_TOKEN", "AUTH_SECRET", "OIDC_CLIENT_SECRET", "SMTP_URL"]);
+/** The roles that read a secret setting. */
+const rolesOfSecrets: Readonly<Record<string, string>> = variables.secrets;
 
 /** Variables whose names indicate a secret, in addition to those in the catalogue. */
 const secretPattern = /(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$/i;
 
+/** Whether a variable names the file of a secret, as far as its name tells. */
+export const isSecretFile = (name: string): boolean => {
+  const [, variable = ""] = /^(.+)_FILE$/.exec(name) ?? [];
+  return rolesOfSecrets[variable] !== undefined || secretPattern.test(variable);
+};
+
 /**
  * The part of the environment that a role receives. Only the worker receives the secrets of
  * upstreams. Ingress and control see that they are set, because that decides which models are
- * offered; the simulator does not. Only the ingress receives the operator's password, and only
- * control its database and its token.
+ * offered; the simulator does not. A secret setting goes to the roles that read it. The same holds
+ * for the variables that name a secret's file.
  */
 export function roleEnvironmentOf(
   role: Role,
@@ -100,12 +107,14 @@ export function roleEnvironmentOf(
 ): Environment {
   const visible = Object.entries(environment).flatMap(([name, value]): [string, string | undefined][] => {
     if (value === undefined || /^(npm_|INIT_CWD$|NODE_CHANNEL_)/i.test(name)) return [];
-    if (name === "OPERATOR_PASSWORD") return role === "ingress" ? [[name, value]] : [];
-    if (controlSecrets.has(name)) return role === "control" ? [[name, value]] : [];
-    if (name === "SIMULATOR_KEY") return role === "ingress" || role === "control" ? [] : [[name, value]];
-    if (name === "REDIS_URL") return role === "simulator" ? [] : [[name, value]];
-    if (role === "worker" || !(secretVariables.has(name) || secretPattern.test(name))) return [[name, value]];
-    return role !== "simulator" && value !== "" ? [[name, "configured"]] : [];
+    const variable = name.replace(/_FILE$/, "");
+    const roles = rolesOfSecrets[variable];
+    const isNamed = secretVariables.has(variable);
+    if (roles?.split(" ").includes(role)) return [[name, value]];
+    if (role === "worker" && (roles === undefined || isNamed)) return [[name, value]];
+    if (roles !== undefined && !isNamed) return [];
+    if (!(isNamed || secretPattern.test(variable))) return [[name, value]];
+    return role !== "simulator" && value !== "" ? [[variable, "configured"]] : [];
   });
   return Object.fromEntries(visible);
 }

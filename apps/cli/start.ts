@@ -12,6 +12,7 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { takeLock } from "#service/lock.js";
 import { withRedis } from "#service/redis.ts";
 import { redisAddressOf } from "#service/redis-url.ts";
+import { isConfigured, withSecrets } from "#service/secret-files.ts";
 import { StartupFault } from "#service/startup.ts";
 import { bannerOf } from "./banner.ts";
 import { buildConsole } from "./console-build.ts";
@@ -106,12 +107,13 @@ export async function start(
 
 /** Everything that it starts is added to `resources`, which ends them in reverse order. */
 async function run(
-  environment: Environment,
+  userEnvironment: Environment,
   root: string,
   commands: RoleCommands,
   requests: StopRequests,
   resources: AsyncDisposableStack,
 ): Promise<void> {
+  const environment = withSecrets(userEnvironment, "REDIS_URL");
   const config = { ...serviceConfigOf(environment), ...readSettings(listenSettings, environment) };
   const catalogueFile = resolve(root, config.catalogueFile);
   const catalogue = loadCatalogue(catalogueFile, environment);
@@ -144,7 +146,7 @@ async function run(
     ...environment,
     REDIS_URL: redis.url,
     SLUICE_CATALOGUE: catalogueFile,
-    OPERATOR_TOKEN: environment.OPERATOR_TOKEN || ensureOperatorToken(state),
+    ...(!isConfigured("OPERATOR_TOKEN", environment) && { OPERATOR_TOKEN: ensureOperatorToken(state) }),
   };
   const urls = await startRoles({ ...config, consoleDirectory: console.directory }, requests, (role, own) => {
     const {

@@ -1,9 +1,27 @@
 /** Control's settings. */
 import { nameForm } from "#access/record.ts";
-import { auditDaysBounds, originPattern, usageDaysBounds } from "#api/settings.ts";
+import {
+  auditDaysBounds,
+  mailServerPattern,
+  originPattern,
+  usageDaysBounds,
+  webhookPattern,
+  webhookSecretPattern,
+} from "#api/settings.ts";
 import type { Environment } from "#catalogue/environment.ts";
-import { integerSetting, proxySettings, readSettings, secretSetting, textSetting } from "#service/config.ts";
+import {
+  integerSetting,
+  madeUpSecret,
+  madeUpToken,
+  proxySettings,
+  readSettings,
+  rotatingSecret,
+  secretSetting,
+  textSetting,
+} from "#service/config.ts";
 import { networksSetting } from "#service/public-agent.ts";
+
+const addressLike = (pattern: RegExp) => ({ test: (text: string) => pattern.test(text) && URL.canParse(text) });
 
 /**
  * Settings of the installation, which operators also change in the console. A variable that is set
@@ -27,15 +45,18 @@ export const installationSettings = {
   smtpUrl: secretSetting(
     "SMTP_URL",
     "The mail server for invitations and forgotten passwords, such as smtps://user:password@mail.example.com. Without it, links are copied by hand.",
+    { form: "smtp:// or smtps:// and a host", pattern: addressLike(mailServerPattern), rotates: true },
   ),
   mailFrom: textSetting("MAIL_FROM", "sluice@localhost", "The sender of mails.", "an address"),
   alertWebhookUrl: secretSetting(
     "ALERT_WEBHOOK_URL",
     "Receives alerts about budgets and keys as JSON by POST, such as https://hooks.example.com/sluice. It may contain a secret.",
+    { form: "http:// or https:// and a host", pattern: addressLike(webhookPattern), rotates: true },
   ),
   alertWebhookSecret: secretSetting(
     "ALERT_WEBHOOK_SECRET",
     "Signs what is sent to the webhook (standardwebhooks.com). A value that begins with whsec_ is base64.",
+    { form: "24 to 200 characters without spaces", pattern: webhookSecretPattern, rotates: true },
   ),
   usageDays: integerSetting(
     "USAGE_DAYS",
@@ -97,7 +118,8 @@ const startSettings = {
   ),
   authSecret: secretSetting(
     "AUTH_SECRET",
-    "Signs cookies and encrypts second factors. At least 32 characters. Without it, control keeps a random one in its database.",
+    "Signs cookies and encrypts second factors. Without it, control keeps a random one in its database.",
+    madeUpSecret,
   ),
   oidcIssuer: textSetting(
     "OIDC_ISSUER",
@@ -145,9 +167,10 @@ const startSettings = {
     "The directory of the embedded database. Only one control process may use it.",
     "a path",
   ),
-  operatorToken: secretSetting(
+  operatorToken: rotatingSecret(
     "OPERATOR_TOKEN",
-    "A token with all rights of an operator, for the command line and for the first steps. At least 32 characters. Without it, the API accepts only tokens and people of its database.",
+    "A token with all rights of an operator, for the command line and for the first steps. Without it, the API accepts only tokens and people of its database.",
+    madeUpToken,
   ),
 };
 

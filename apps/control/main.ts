@@ -4,15 +4,17 @@ import type { Logger } from "pino";
 import { collectDefaultMetrics, Registry } from "prom-client";
 import { watchCatalogue } from "#catalogue/watch.ts";
 import { systemClock } from "#service/clock.ts";
-import { serviceConfigOf } from "#service/config.ts";
+import { serviceConfigOf, serviceSettings } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
+import { SecretFiles } from "#service/secret-files.ts";
 import { checkedAtStart, runProcess } from "#service/startup.ts";
 import { version } from "#service/version.ts";
-import { controlConfigOf } from "./config.ts";
+import { controlConfigOf, controlSettings } from "./config.ts";
 import { createControl } from "./control.ts";
 
 await runProcess("control", async (log) => {
-  const { env } = process;
+  const secrets = new SecretFiles(process.env, serviceSettings, controlSettings);
+  const { environment: env } = secrets;
   const config = { ...serviceConfigOf(env), ...controlConfigOf(env) };
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -27,7 +29,14 @@ await runProcess("control", async (log) => {
   });
   const urls = await control.listen();
   announce(await control.firstSignInLink(), log);
-  return { urls, stop: () => control.close() };
+  secrets.followSettings(controlSettings, log);
+  return {
+    urls,
+    async stop() {
+      secrets.close();
+      await control.close();
+    },
+  };
 });
 
 /** The parent process shows the link on the terminal; it is in no log. */

@@ -8,6 +8,7 @@ import { rename, rm } from "node:fs/promises";
 import { PassThrough } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { systemClock } from "#service/clock.ts";
+import { withSecrets } from "#service/secret-files.ts";
 import { StartupFault } from "#service/startup.ts";
 import { controlConfigOf } from "./config.ts";
 import { openDatabase } from "./database/database.ts";
@@ -15,7 +16,7 @@ import { exportDatabase, importDatabase, linesOf, TransferFault } from "./databa
 
 const [command, file = "-"] = process.argv.slice(2);
 try {
-  const { databaseUrl: url, databaseDirectory: directory } = controlConfigOf(process.env);
+  const { databaseUrl: url, databaseDirectory: directory } = controlConfigOf(withSecrets(process.env, "DATABASE_URL"));
   await using opened = await openDatabase({ url, directory });
   const rows = command === "export" ? await exportTo(file) : await importFrom(file);
   process.stderr.write(`${rows} rows\n`);

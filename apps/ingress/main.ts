@@ -3,15 +3,17 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 import { watchCatalogue } from "#catalogue/watch.ts";
 import { relayBounds } from "#relay/bounds.ts";
 import { systemClock } from "#service/clock.ts";
-import { serviceConfigOf } from "#service/config.ts";
+import { serviceConfigOf, serviceSettings } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
+import { SecretFiles } from "#service/secret-files.ts";
 import { checkedAtStart, runProcess } from "#service/startup.ts";
 import { openTracing } from "#tracing/tracing.ts";
-import { ingressConfigOf } from "./common/config.ts";
+import { ingressConfigOf, ingressSettings } from "./common/config.ts";
 import { createIngress } from "./ingress.ts";
 
 await runProcess("ingress", async (log, requestStop) => {
-  const { env } = process;
+  const secrets = new SecretFiles(process.env, serviceSettings, ingressSettings);
+  const { environment: env } = secrets;
   const config = { ...serviceConfigOf(env), ...ingressConfigOf(env) };
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -27,11 +29,13 @@ await runProcess("ingress", async (log, requestStop) => {
     watchCatalogue: (listeners) => checkedAtStart(() => watchCatalogue(config.catalogueFile, env, listeners)),
   });
   const urls = await ingress.listen();
+  secrets.followSettings(ingressSettings, log);
   return {
     urls,
     async stop() {
       await ingress.drain();
       await ingress.close();
+      secrets.close();
     },
   };
 });

@@ -27,7 +27,7 @@ export interface IngressOperationsOptions {
   store: BoundedStore;
   openFiles: OpenFiles;
   draining: AbortSignal;
-  operatorPassword: string | undefined;
+  operatorPassword(): string | undefined;
   counts: LoadCounts;
   /** Starts the reports to operators; returns what ends them. */
   startReports(report: Pick<ProcessReporterOptions, "notReady" | "status">): void;
@@ -86,7 +86,7 @@ export async function createIngressOperations(options: IngressOperationsOptions)
       },
     },
   });
-  if (operatorPassword !== undefined) {
+  if (operatorPassword() !== undefined) {
     const { addInspection } = await import("./inspection.ts");
     await addInspection(operations, backends.boardAt, operatorPassword);
   }

@@ -3,6 +3,7 @@
  * tests and for benchmarks.
  */
 import { readSettings } from "#service/config.ts";
+import { withSecrets } from "#service/secret-files.ts";
 import { runProcess, StartupFault } from "#service/startup.ts";
 import { simulatorSettings } from "./config.ts";
 import { createSimulator } from "./server.ts";
@@ -12,7 +13,7 @@ import { settingsOf, settingValuesIn } from "./settings.ts";
 const graceMs = 10_000;
 
 await runProcess("simulator", async () => {
-  const { host, port, key, defaultsText } = readSettings(simulatorSettings, process.env);
+  const { host, port, key, defaultsText } = readSettings(simulatorSettings, withSecrets(process.env, "SIMULATOR_KEY"));
   const defaults = settingValuesIn(defaultsText);
   const merged = defaults.kind === "ok" ? settingsOf(defaults.value) : defaults;
   if (merged.kind === "bad" || defaults.kind === "bad")

@@ -6,16 +6,20 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 import { watchCatalogue } from "#catalogue/watch.ts";
 import { relayBounds } from "#relay/bounds.ts";
 import { systemClock } from "#service/clock.ts";
+import { serviceSettings } from "#service/config.ts";
+import { SecretFiles } from "#service/secret-files.ts";
 import { checkedAtStart, runProcess } from "#service/startup.ts";
 import { openTracing } from "#tracing/tracing.ts";
-import { loadWorkerConfig } from "./config.ts";
+import { loadWorkerConfig, workerSettings } from "./config.ts";
 import { workerRedisOf } from "./redis.ts";
 import { createAuthorization } from "./upstream/authorization.ts";
 import { Upstreams } from "./upstream/upstreams.ts";
 import { createWorker } from "./worker.ts";
 
 await runProcess("worker", async (log, requestStop) => {
-  const { env: environment } = process;
+  const { env } = process;
+  const secrets = new SecretFiles(env, serviceSettings, workerSettings);
+  const { environment } = secrets;
   const config = loadWorkerConfig(environment, process.argv.slice(2));
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -27,8 +31,9 @@ await runProcess("worker", async (log, requestStop) => {
     clock: systemClock,
     bounds: relayBounds,
     redis: workerRedisOf(config),
+    secrets,
     upstreams: new Upstreams(createAuthorization(environment), environment),
-    watchCatalogue: (listeners) => checkedAtStart(() => watchCatalogue(config.catalogueFile, environment, listeners)),
+    watchCatalogue: (listeners) => checkedAtStart(() => watchCatalogue(config.catalogueFile, env, listeners)),
   });
   return {
     urls: await worker.start(),

@@ -18,6 +18,7 @@ import { createOperations, listen } from "#service/operations.ts";
 import { followControls, type OperatorControls } from "#service/operator-controls.ts";
 import { startProcessReports } from "#service/process-reports.ts";
 import { type Redis, withStartupTimeLimits } from "#service/redis.ts";
+import type { SecretFiles } from "#service/secret-files.ts";
 import { SharedClock } from "#service/shared-clock.ts";
 import { version } from "#service/version.ts";
 import { registerTracingMetrics, type Tracing } from "#tracing/tracing.ts";
@@ -60,6 +61,7 @@ export interface WorkerDeps {
   registry: Registry;
   redis: WorkerRedis;
   upstreams: Upstreams;
+  secrets: SecretFiles;
   /** Follows the catalogue until the watch is closed. */
   watchCatalogue(listeners: WatchListeners): CatalogueWatch;
   /** Subscribers to the worker's events, besides its log and its metrics. */
@@ -85,7 +87,7 @@ export interface Worker {
 }
 
 export async function createWorker(config: WorkerConfig, options: WorkerDeps): Promise<Worker> {
-  const { log, bounds, registry, upstreams, tracing } = options;
+  const { log, bounds, registry, upstreams, secrets, tracing } = options;
   // Closes what is open, last opened first, also when a later step fails.
   await using opened = new AsyncDisposableStack();
   if (tracing !== undefined) {
@@ -93,7 +95,9 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     opened.defer(() => tracing.close());
   }
   opened.defer(() => upstreams.close());
-  const catalogue = followCatalogue(options, config.environment);
+  const credentials = new Credentials();
+  opened.defer(() => secrets.close());
+  const catalogue = followCatalogue(options, (credential) => credentials.replaced(credential));
   opened.defer(() => catalogue.close());
   const redis = await options.redis.connect();
   opened.defer(() => redis.disconnect());
@@ -120,7 +124,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     ...(tracing === undefined ? [] : [traceSubscriber(tracing.export, clock, catalogue.current)]),
     ...(deps.subscribers ?? []),
   );
-  const routing = openRouting({ redis, keyspace: deps.redis.keyspace, upstreams, clock, controls }, opened);
+  const routing = openRouting({ redis, keyspace, upstreams, credentials, clock, controls }, opened);
   const attachments = openAttachments(config, opened);
   const preparationThread = new PreparationThread();
   opened.defer(() => preparationThread.close());
@@ -234,17 +238,17 @@ interface RoutingBackends {
   redis: Redis;
   keyspace: Keyspace;
   upstreams: Upstreams;
+  credentials: Credentials;
   clock: Clock;
   controls: OperatorControls;
 }
 
 function openRouting(
-  { redis, keyspace, upstreams, clock, controls }: RoutingBackends,
+  { redis, keyspace, upstreams, credentials, clock, controls }: RoutingBackends,
   opened: AsyncDisposableStack,
 ): RoutingParts {
   const circuitBreakers = new CircuitBreakers(redis, keyspace.circuitBreakers, clock, controls);
   const slots = new Slots(redis, keyspace.slots);
-  const credentials = new Credentials();
   circuitBreakers.start();
   opened.defer(() => circuitBreakers.close());
   slots.start();

@@ -9,8 +9,9 @@ import { email } from "./people.ts";
 
 /** An origin, or nothing. */
 export const originPattern = /^(https?:\/\/[^/?#\s]+)?$/;
-const mailServerPattern = /^smtps?:\/\/\S+$/;
-const webhookPattern = /^https?:\/\/\S+$/;
+export const mailServerPattern = /^smtps?:\/\/\S+$/;
+export const webhookPattern = /^https?:\/\/\S+$/;
+export const webhookSecretPattern = /^\S{24,200}$/;
 /** Days that usage records are kept, at least and at most. */
 export const usageDaysBounds = { minimum: 1, maximum: 3_650 } as const;
 /** The same for the audit log; 0 keeps it for ever. */
@@ -90,7 +91,7 @@ export const settingsOperations = {
       mailFrom: orNull(sender),
       smtpUrl: secretText(mailServerPattern, "The mail server, such as smtps://user:password@mail.example.com."),
       alertWebhookUrl: secretText(webhookPattern, "The address that receives alerts."),
-      alertWebhookSecret: secretText(/^\S{8,200}$/, "Signs what is sent to the webhook."),
+      alertWebhookSecret: secretText(webhookSecretPattern, "Signs what is sent to the webhook."),
       usageDays: orNull(Type.Integer({ ...usageDaysBounds, description: "Days that usage records are kept." })),
       auditDays: orNull(
         Type.Integer({ ...auditDaysBounds, description: "Days that the audit log is kept; 0 for ever." }),

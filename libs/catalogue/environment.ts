@@ -3,6 +3,8 @@
  * workers only, as credentials.
  */
 
+import { isConfigured } from "#service/secret-files.ts";
+
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const reference = /\$\{([^}]*)\}/g;
@@ -28,9 +30,9 @@ export function filledIn(
   return reason === undefined ? { kind: "filled", text: filled } : { kind: "faulty", reason };
 }
 
-/** Whether a process with this environment offers an upstream. */
+/** Whether a process with this environment offers an upstream. A secret may be in a file. */
 export function isOffered({ requires }: { requires?: string | undefined }, environment: Environment): boolean {
-  return requires === undefined || Boolean(environment[requires]);
+  return requires === undefined || isConfigured(requires, environment);
 }
 
 /**

@@ -2,11 +2,11 @@
  * Turns the bytes of a catalogue file into a catalogue, or into one line that names the mistake.
  */
 import { createHash } from "node:crypto";
-import { readFileSync, statSync } from "node:fs";
 import { upstreamProfiles } from "#dialects/profiles.ts";
 import { strictnessOf } from "#dialects/repairs/strict-upstreams.ts";
+import { readBoundedSync } from "#service/followed-file.ts";
 import { type Catalogue, type CatalogueModel, type CatalogueUpstream, createCatalogue } from "./catalogue.ts";
-import { readDocument } from "./document.ts";
+import { fileBytesMax, readDocument } from "./document.ts";
 import { credentialNamesOf, type Environment, filledIn, isOffered } from "./environment.ts";
 import { CatalogueFault } from "./fault.ts";
 import { createdSecondsOf, meaningFindingsOf } from "./meaning.ts";
@@ -22,17 +22,9 @@ export const loadCatalogueFile = (file: string, environment: Environment): Catal
   checkedFileOf(bytesOf(file), file, environment);
 
 function bytesOf(file: string): Uint8Array {
-  try {
-    if (!statSync(file).isFile()) throw new CatalogueFault(`${file}: not a file`);
-    return readFileSync(file);
-  } catch (error) {
-    throw error instanceof CatalogueFault ? error : new CatalogueFault(unreadableText(file, error));
-  }
-}
-
-export function unreadableText(file: string, error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException;
-  return `${file}: ${code === "ENOENT" ? "no such file" : message}`;
+  const reading = readBoundedSync(file, fileBytesMax);
+  if (reading.kind === "unreadable") throw new CatalogueFault(reading.reason);
+  return reading.bytes;
 }
 
 /** Identifies a content: the beginning of its SHA-256, in hex. */

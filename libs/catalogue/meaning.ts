@@ -2,7 +2,8 @@
  * Checks what the schema cannot express: references between parts of the file, URLs, and unique
  * ids.
  */
-import { baseUrlFaultOf, type Environment, filledIn, isOffered } from "./environment.ts";
+import { ambiguityOf } from "#service/secret-files.ts";
+import { baseUrlFaultOf, credentialNamesOf, type Environment, filledIn, isOffered } from "./environment.ts";
 import type { Finding, Path } from "./fault.ts";
 import { suggestionOf } from "./nearest.ts";
 import { priceFindingsOf, ratioFindingsOf } from "./price-findings.ts";
@@ -35,6 +36,8 @@ function addressFindingsOf({ addresses }: CatalogueFile): Finding[] {
 function upstreamFindingsOf({ upstreams }: CatalogueFile, environment: Environment): Finding[] {
   return Object.entries(upstreams).flatMap(([name, upstream]) => {
     const path = ["upstreams", name];
+    const ambiguities = credentialNamesOf(upstream).flatMap((variable) => ambiguityOf(variable, environment) ?? []);
+    if (ambiguities[0] !== undefined) return [{ path, text: ambiguities[0] }];
     const findings = Object.keys(upstream.headers)
       .filter((header) => reservedHeaders.test(header))
       .map(

@@ -1,19 +1,12 @@
-/**
- * Watches a catalogue file for changes. It polls the file's content, because events of the
- * operating system miss replaced files, swapped symbolic links and network file systems.
- */
-import { readFile, stat } from "node:fs/promises";
-import { isDeepStrictEqual } from "node:util";
+/** Watches a catalogue file for changes. */
+import { type FileReading, followFile } from "#service/followed-file.ts";
 import type { Catalogue } from "./catalogue.ts";
 import { fileBytesMax } from "./document.ts";
 import type { Environment } from "./environment.ts";
 import { CatalogueFault } from "./fault.ts";
-import { loadCatalogue, parseCatalogue, unreadableText, versionOf } from "./load.ts";
+import { loadCatalogue, parseCatalogue, versionOf } from "./load.ts";
 
-/**
- * A change takes effect when two consecutive reads find the same content, so within three periods,
- * and never while the file is being written.
- */
+/** A change takes effect within three periods. */
 const periodMs = 200;
 /** Catalogues that are kept for requests that they admitted. */
 const recentMax = 8;
@@ -41,8 +34,6 @@ export interface WatchListeners {
   onFault(message: string | undefined): void;
 }
 
-type Reading = { kind: "content"; bytes: Uint8Array } | { kind: "unreadable"; reason: string };
-
 /** Loads the file, or throws CatalogueFault. Then watches it until `close` and throws nothing. */
 export function watchCatalogue(
   file: string,
@@ -52,11 +43,8 @@ export function watchCatalogue(
   let current = loadCatalogue(file, environment);
   const recent = [current];
   let fault: string | undefined;
-  let seen: Reading | undefined;
-  let settled: Reading | undefined;
-  let isClosed = false;
 
-  const settle = (reading: Reading) => {
+  const onReading = (reading: FileReading) => {
     const isCurrent = reading.kind === "content" && versionOf(reading.bytes) === current.version;
     const outcome = isCurrent
       ? current
@@ -83,26 +71,13 @@ export function watchCatalogue(
       process.emitWarning(`a listener of ${file} failed: ${(error as Error).message}`);
     }
   };
-  const poll = async () => {
-    const reading = await read(file);
-    if (isClosed) return;
-    if (isDeepStrictEqual(reading, seen) && !isDeepStrictEqual(reading, settled)) {
-      settled = reading;
-      settle(reading);
-    }
-    seen = reading;
-    timer = setTimeout(poll, periodMs);
-  };
-  let timer = setTimeout(poll, periodMs);
+  const stopFollowing = followFile(file, { bytesMax: fileBytesMax, everyMs: periodMs, onReading });
 
   return {
     current: () => current,
     inForceAs: (version) => recent.find((catalogue) => catalogue.version === version) ?? current,
     fault: () => fault,
-    close: () => {
-      isClosed = true;
-      clearTimeout(timer);
-    },
+    close: stopFollowing,
   };
 }
 
@@ -111,16 +86,5 @@ function catalogueOrFault(bytes: Uint8Array, file: string, environment: Environm
     return parseCatalogue(bytes, file, environment);
   } catch (error) {
     return error instanceof CatalogueFault ? error.message : `${file}: ${(error as Error).message}`;
-  }
-}
-
-async function read(file: string): Promise<Reading> {
-  try {
-    const status = await stat(file);
-    if (!status.isFile()) return { kind: "unreadable", reason: `${file}: not a file` };
-    if (status.size > fileBytesMax) return { kind: "unreadable", reason: `${file}: larger than ${fileBytesMax} bytes` };
-    return { kind: "content", bytes: await readFile(file) };
-  } catch (error) {
-    return { kind: "unreadable", reason: unreadableText(file, error) };
   }
 }

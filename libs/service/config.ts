@@ -19,8 +19,15 @@ export interface Setting<Value> {
   bounds: string;
   /** The variable's name before version 0.2.0. */
   formerVariable?: string;
+  /**
+   * Only for secrets, which are never shown and may be in a file (secret-files.ts): when a changed
+   * file is in force.
+   */
+  secret?: "rotates" | "needs a restart";
   read(environment: Environment): Value;
 }
+
+export type Settings = Record<string, Setting<unknown>>;
 
 type SettingsOf<Table> = { [Name in keyof Table]: Table[Name] extends Setting<infer Value> ? Value : never };
 
@@ -28,10 +35,7 @@ type SettingsOf<Table> = { [Name in keyof Table]: Table[Name] extends Setting<in
  * Reads every setting of a table. Throws StartupFault for an invalid value, and for a variable
  * under its former name.
  */
-export function readSettings<Table extends Record<string, Setting<unknown>>>(
-  table: Table,
-  environment: Environment,
-): SettingsOf<Table> {
+export function readSettings<Table extends Settings>(table: Table, environment: Environment): SettingsOf<Table> {
   return Object.fromEntries(
     Object.entries(table).map(([name, setting]) => {
       const { variable, formerVariable } = setting;
@@ -105,28 +109,79 @@ export function textSetting(
   };
 }
 
-/** A text that is never shown; undefined when unset. */
-export function secretSetting(variable: string, description: string): Setting<string | undefined> {
+interface SecretForm {
+  /** Describes what `pattern` allows. */
+  form: string;
+  pattern: Pick<RegExp, "test">;
+}
+
+/** Secrets that operators make up, which must not be guessed. */
+const madeUp = (charactersMin: number, characters: string, kind: string): SecretForm => ({
+  form: `${charactersMin} to 512 ${kind}`,
+  pattern: new RegExp(`^${characters}{${charactersMin},512}$`, "u"),
+});
+export const madeUpSecret = madeUp(32, "\\P{Cc}", "characters");
+/** In a header. */
+export const madeUpToken = madeUp(32, "[!-~]", "visible ASCII characters");
+/** People type it. */
+export const madeUpPassword = madeUp(16, "\\P{Cc}", "characters");
+
+/** A text that is never shown, nor part of a fault; undefined when unset. */
+export function secretSetting(
+  variable: string,
+  description: string,
+  { form = "a secret", pattern = /^/, rotates = false }: Partial<SecretForm> & { rotates?: boolean } = {},
+): Setting<string | undefined> {
   return {
     variable,
     description,
     default: "",
-    bounds: "a secret",
-    read: (environment) => environment[variable] || undefined,
+    bounds: form,
+    secret: rotates ? "rotates" : "needs a restart",
+    read(environment) {
+      const value = environment[variable] || undefined;
+      if (value !== undefined && !pattern.test(value))
+        throw new StartupFault(`${variable} must be ${form}; its value is not shown`);
+      return value;
+    },
+  };
+}
+
+/** The same for a secret that rotates: a function reads it from the environment. */
+export function rotatingSecret(
+  variable: string,
+  description: string,
+  form: SecretForm,
+): Setting<() => string | undefined> {
+  const setting = secretSetting(variable, description, { ...form, rotates: true });
+  return {
+    ...setting,
+    read(environment) {
+      setting.read(environment);
+      return () => environment[variable] || undefined;
+    },
   };
 }
 
 const levels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
 
+const redisUrl = secretSetting(
+  "REDIS_URL",
+  "Redis 7 or Valkey 8, or newer: a server, Sentinels or a cluster (docs/redis.md). `npm start` starts a private Redis when this is unset.",
+  {
+    form: "redis:// or rediss:// and addresses, or unix:// and a path",
+    pattern: /^(redis|rediss|unix):\/\//,
+  },
+);
+const redisUrlDefault = "redis://127.0.0.1:6379";
+
 /** The settings of every process. */
 export const serviceSettings = {
-  redisUrl: textSetting(
-    "REDIS_URL",
-    "redis://127.0.0.1:6379",
-    "Redis 7 or Valkey 8, or newer: a server, Sentinels or a cluster (docs/redis.md). `npm start` starts a private Redis when this is unset.",
-    "redis:// or rediss:// and addresses, or unix:// and a path",
-    /^(redis|rediss|unix):\/\//,
-  ),
+  redisUrl: {
+    ...redisUrl,
+    default: redisUrlDefault,
+    read: (environment) => redisUrl.read(environment) ?? redisUrlDefault,
+  } satisfies Setting<string> as Setting<string>,
   namespace: textSetting(
     "SLUICE_NAMESPACE",
     "sluice",

@@ -16,10 +16,16 @@ const environment = {
   AUTH_SECRET: "secret of sign-in",
   OIDC_CLIENT_SECRET: "secret of the provider",
   SMTP_URL: "smtps://user:password@mail.example",
+  ALERT_WEBHOOK_SECRET: "secret of the webhook",
+  ALERT_WEBHOOK_URL: "https://hooks.example/secret",
+  OPERATOR_PASSWORD_FILE: "/run/secrets/password",
+  VENDOR_KEY_FILE: "/run/secrets/vendor",
+  VENDOR_SECOND_LOGIN_FILE: "/run/secrets/second",
+  SSL_CERT_FILE: "/etc/ssl/cert.pem",
   npm_config_registry: "https://registry.example",
   NODE_CHANNEL_FD: "3",
 };
-const named = new Set(["VENDOR_LOGIN"]);
+const named = new Set(["VENDOR_LOGIN", "VENDOR_SECOND_LOGIN"]);
 
 test("the worker receives the whole environment except what only ingress or control need", () => {
   const {
@@ -29,8 +35,11 @@ test("the worker receives the whole environment except what only ingress or cont
     AUTH_SECRET: ____,
     OIDC_CLIENT_SECRET: _____,
     SMTP_URL: ______,
-    npm_config_registry: _______,
-    NODE_CHANNEL_FD: ________,
+    ALERT_WEBHOOK_SECRET: _______,
+    ALERT_WEBHOOK_URL: ________,
+    OPERATOR_PASSWORD_FILE: _________,
+    npm_config_registry: __________,
+    NODE_CHANNEL_FD: ___________,
     ...expected
   } = environment;
   assert.deepEqual(roleEnvironmentOf("worker", environment, named), expected);
@@ -44,7 +53,11 @@ test("the ingress sees which secrets are set, and of their values only the opera
     VENDOR_LOGIN: "configured",
     AWS_SECRET_ACCESS_KEY: "configured",
     MONKEY: "no secret",
+    VENDOR_KEY: "configured",
+    VENDOR_SECOND_LOGIN: "configured",
+    SSL_CERT_FILE: "/etc/ssl/cert.pem",
     OPERATOR_PASSWORD: "operator",
+    OPERATOR_PASSWORD_FILE: "/run/secrets/password",
   });
 });
 
@@ -56,6 +69,11 @@ test("control sees which secrets are set, and of their values only its own", () 
     VENDOR_LOGIN: "configured",
     AWS_SECRET_ACCESS_KEY: "configured",
     MONKEY: "no secret",
+    VENDOR_KEY: "configured",
+    VENDOR_SECOND_LOGIN: "configured",
+    SSL_CERT_FILE: "/etc/ssl/cert.pem",
+    ALERT_WEBHOOK_SECRET: "secret of the webhook",
+    ALERT_WEBHOOK_URL: "https://hooks.example/secret",
     OPERATOR_TOKEN: "token",
     DATABASE_URL: "postgres://user:password@host/database",
     AUTH_SECRET: "secret of sign-in",
@@ -69,5 +87,6 @@ test("the simulator receives neither secrets nor Redis", () => {
     PATH: "/bin",
     HTTPS_PROXY: "http://proxy.example",
     MONKEY: "no secret",
+    SSL_CERT_FILE: "/etc/ssl/cert.pem",
   });
 });

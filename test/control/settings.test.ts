@@ -50,6 +50,16 @@ onPostgres("a stored setting is in force at once, everywhere, and returns to its
   assert.equal((await change(api, { name: "b" }, { "if-match": changed.headers.etag as string })).status, 412);
 });
 
+onPostgres("a secret of the environment is in force within seconds of its change", async (database) => {
+  await using _ = await cleared(database);
+  const environment: Record<string, string> = { SMTP_URL: "smtp://one.example" };
+  using settings = await openSettings(database, environment);
+  assert.equal(settings.current().smtpUrl, "smtp://one.example");
+  environment.SMTP_URL = "smtp://two.example";
+  while (settings.current().smtpUrl !== "smtp://two.example") await delay(20);
+  assert.equal(settings.answer.body.smtpUrl.shown, "smtp://two.example");
+});
+
 onPostgres("a variable of the environment wins, and its setting cannot be changed", async (database) => {
   await using api = await cleared(database);
   assert.equal((await change(api, { usageDays: 30, mailFrom: "a@example.com" })).status, 200);
@@ -73,7 +83,7 @@ onPostgres("secrets are sealed, never returned, and not in the audit log", async
   await using api = await cleared(database);
   const smtpUrl = "smtps://robot:open-sesame@mail.example.com";
   const alertWebhookUrl = "https://hooks.example.com/T0/very-secret-path";
-  const changed = await change(api, { smtpUrl, alertWebhookUrl, alertWebhookSecret: "signing-key-1234" });
+  const changed = await change(api, { smtpUrl, alertWebhookUrl, alertWebhookSecret: "signing-key-of-24-and-more" });
   assert.equal(changed.status, 200, changed.text);
   assert.equal(changed.body.smtpUrl.shown, "smtps://robot@mail.example.com");
   assert.equal(changed.body.alertWebhookUrl.shown, "https://hooks.example.com/…");
@@ -155,7 +165,7 @@ onPostgres(
       smtpUrl: mails.url,
       mailFrom: "gateway@example.com",
       alertWebhookUrl: at,
-      alertWebhookSecret: "12345678",
+      alertWebhookSecret: "123456789012345678901234",
     };
     assert.equal((await change(api, saved)).status, 200);
     const sent = await api.call(operator, "POST", "/settings/test-mail", { to });

@@ -9,6 +9,7 @@ import { relayBounds } from "#relay/bounds.ts";
 import { type Clock, systemClock } from "#service/clock.ts";
 import { readSettings, serviceConfigOf } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
+import { SecretFiles } from "#service/secret-files.ts";
 import { openTracing } from "#tracing/tracing.ts";
 import { ingressConfigOf } from "../../apps/ingress/common/config.ts";
 import { createIngress } from "../../apps/ingress/ingress.ts";
@@ -51,6 +52,7 @@ export async function startIngress(env: Environment, clock: Clock = systemClock)
 }
 
 export async function startWorker(env: Environment, args: string[], clock: Clock = systemClock): Promise<Started> {
+  const secrets = new SecretFiles(env);
   const config = loadWorkerConfig(env, args);
   const worker = await createWorker(config, {
     log,
@@ -59,7 +61,8 @@ export async function startWorker(env: Environment, args: string[], clock: Clock
     bounds: relayBounds,
     registry: new Registry(),
     redis: workerRedisOf(config),
-    upstreams: new Upstreams(createAuthorization(env), env),
+    secrets,
+    upstreams: new Upstreams(createAuthorization(secrets.environment), env),
     watchCatalogue: (listeners) => watchCatalogue(config.catalogueFile, env, listeners),
   });
   const urls = await worker.start();

@@ -15,6 +15,7 @@ import { Mailbox } from "#relay/redis/mailbox.ts";
 import { systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
+import { SecretFiles } from "#service/secret-files.ts";
 import { loadWorkerConfig } from "../../apps/worker/config.ts";
 import { workerRedisOf } from "../../apps/worker/redis.ts";
 import { createAuthorization } from "../../apps/worker/upstream/authorization.ts";
@@ -50,6 +51,7 @@ models: [{ id: m, retries: 0, prices: { inputPerMillion: 1, outputPerMillion: 2 
     bounds: relayBounds,
     registry: new Registry(),
     redis: workerRedisOf(config),
+    secrets: new SecretFiles(environment),
     upstreams: new Upstreams(createAuthorization(environment), environment),
     watchCatalogue: () => ({
       current: () => catalogue,

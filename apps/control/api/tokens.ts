@@ -14,14 +14,14 @@ const noRoles = new Map<string, never>();
  * Identifies callers by `Authorization: Bearer …`: the token of the configuration, or one of the
  * database. Undefined without a token.
  */
-export function identifyBy(database: Database, operatorToken: string | undefined, clock: Clock) {
-  const configured = operatorToken === undefined ? undefined : digestOf(operatorToken);
+export function identifyBy(database: Database, operatorToken: () => string | undefined, clock: Clock) {
   return async ({ headers: { authorization } }: FastifyRequest): Promise<Actor | undefined> => {
     if (authorization === undefined) return undefined;
-    const [, token] = /^Bearer +(\S{1,200})$/i.exec(authorization) ?? [];
+    const [, token] = /^Bearer +(\S{1,512})$/i.exec(authorization) ?? [];
     if (token === undefined) throw new Fault("unauthenticated", "`Authorization` must be `Bearer` and a token.");
     const digest = digestOf(token);
-    if (configured !== undefined && timingSafeEqual(digest, configured))
+    const configured = operatorToken();
+    if (configured !== undefined && timingSafeEqual(digest, digestOf(configured)))
       return { kind: "token", id: "configured", name: "OPERATOR_TOKEN", isOperator: true, roles: noRoles };
     const now = new Date(clock.epoch());
     const row = await database

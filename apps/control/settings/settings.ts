@@ -4,6 +4,7 @@
  * every few seconds.
  */
 
+import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "pino";
 import type { AnswerOf, InputOf } from "#api/operation.ts";
 import type { settingsOperations } from "#api/settings.ts";
@@ -31,6 +32,7 @@ export interface Installation extends InstallationValues {
 
 export interface SettingsOptions {
   database: Database;
+  /** Its secrets may change. */
   environment: Environment;
   /** Encrypts what is secret: AUTH_SECRET, or the one of the database. */
   secret: string;
@@ -62,9 +64,9 @@ const nothing: Row = { version: 0, stored: {}, sealed: {}, logo: null };
 
 export class Settings {
   readonly #options: SettingsOptions;
-  /** The settings of the environment. */
+  /** The settings that the environment sets. */
   readonly #fixed: ReadonlySet<Name>;
-  readonly #initial: InstallationValues;
+  #initial: InstallationValues;
   #task: PeriodicTask | undefined;
   #row = nothing;
   #current: Installation;
@@ -175,7 +177,13 @@ export class Settings {
   }
 
   async #read(): Promise<void> {
-    const { database } = this.#options;
+    const { database, environment } = this.#options;
+    // Its secrets follow their files.
+    const initial = readSettings(installationSettings, environment);
+    if (!isDeepStrictEqual(initial, this.#initial)) {
+      this.#initial = initial;
+      this.#current = this.#inForce(this.#row);
+    }
     const stored = await database.selectFrom("settings").select("version").executeTakeFirst();
     if ((stored?.version ?? 0) === this.#row.version) return;
     const row = (await database.selectFrom("settings").selectAll().executeTakeFirst()) ?? nothing;

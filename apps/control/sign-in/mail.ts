@@ -4,7 +4,6 @@
  */
 import { createTransport, type Transporter } from "nodemailer";
 import type { Logger } from "pino";
-import { StartupFault } from "#service/startup.ts";
 import { mailMs, mailsMax } from "../bounds.ts";
 import type { InstallationValues } from "../config.ts";
 
@@ -26,7 +25,7 @@ export interface Mail {
 
 type MailSettings = Pick<InstallationValues, "name" | "smtpUrl" | "mailFrom">;
 
-/** Follows the settings. Throws a StartupFault for an address that is none. */
+/** Follows the settings. */
 export function createMail(settings: () => MailSettings, log: Logger): Mail {
   let connected: { url: string; transport: Transporter } | undefined;
   const transportOf = (url: string): Transporter => {
@@ -36,8 +35,6 @@ export function createMail(settings: () => MailSettings, log: Logger): Mail {
     }
     return connected.transport;
   };
-  const { smtpUrl } = settings();
-  if (smtpUrl !== undefined) transportOf(smtpUrl);
   let sending = 0;
   const deliver: Mail["deliver"] = async (to, subject, text) => {
     const { smtpUrl: url, mailFrom, name } = settings();
@@ -70,8 +67,6 @@ export function createMail(settings: () => MailSettings, log: Logger): Mail {
 }
 
 function transportTo(url: string): Transporter {
-  if (!/^smtps?:\/\/./.test(url) || !URL.canParse(url))
-    throw new StartupFault("SMTP_URL must be smtp:// or smtps:// and a host");
   const { protocol, hostname, port, username, password } = new URL(url);
   const isSecure = protocol === "smtps:";
   return createTransport({

@@ -1,17 +1,9 @@
 /** The secret that signs cookies and encrypts second factors and stored settings. */
 import { randomBytes } from "node:crypto";
-import { StartupFault } from "#service/startup.ts";
 import type { Database } from "../database/database.ts";
 
-const lengthMin = 32;
-
-/**
- * AUTH_SECRET, or one in the database, which is the same for all its processes. Throws a
- * StartupFault for one that is too short.
- */
+/** AUTH_SECRET, or one in the database, which is the same for all its processes. */
 export async function authSecretOf(database: Database, configuredSecret: string | undefined): Promise<string> {
-  if (configuredSecret !== undefined && configuredSecret.length < lengthMin)
-    throw new StartupFault(`AUTH_SECRET must have at least ${lengthMin} characters`);
   if (configuredSecret !== undefined) return configuredSecret;
   await database
     .insertInto("secrets")

@@ -3,10 +3,11 @@ import {
   drainSettings,
   integerSetting,
   listenSettings,
+  madeUpPassword,
   memoryShare,
   proxySettings,
   readSettings,
-  secretSetting,
+  rotatingSecret,
   textSetting,
 } from "#service/config.ts";
 import { smallBodyBytesMax } from "./bounds.ts";
@@ -186,9 +187,10 @@ export const ingressSettings = {
     64 * 1024 * mebibyte,
     "Bytes of conversations that one ingress keeps, each while its WebSocket is open, so that the next turn needs to send only new items. As many again for requests and answers that are stored once the answer is complete. One key alone gets 4/5 of either.",
   ),
-  operatorPassword: secretSetting(
+  operatorPassword: rotatingSecret(
     "OPERATOR_PASSWORD",
     "Enables job inspection, at /queues of the operations port, for the user `operator`.",
+    madeUpPassword,
   ),
 };
 

@@ -108,6 +108,11 @@ export class Credentials {
     if (this.#cooldowns.size > 0) this.#cooldowns.delete(idOf(key, credential));
   }
 
+  /** A credential has another value, of which no refusal says anything. */
+  replaced(credential: string): void {
+    for (const id of this.#cooldowns.keys()) if (id.endsWith(idOf("", credential))) this.#cooldowns.delete(id);
+  }
+
   /** The credentials that cool down for some caller, as `<target>: <credential>`. */
   cooling(now: number): string[] {
     const isCooling = ({ until, callers }: Cooldown) => Math.max(until, ...callers.values()) > now;

@@ -38,11 +38,13 @@ const contentHashHeader = "x-amz-content-sha256";
 const googleScope = "https://www.googleapis.com/auth/cloud-platform";
 
 /**
- * Caches tokens and signers by credential. Loads a vendor's library when the first upstream needs
- * it.
+ * Reads a credential anew for each request. Caches tokens and signers by its name. Loads a vendor's
+ * library when the first upstream needs it.
  */
 export function createAuthorization(environment: Environment): Authorize {
   const googles = new Map<string, Promise<GoogleAuth>>();
+  /** The values that the entries of `googles` were made of. */
+  const googleCredentials = new Map<string, string>();
   const signers = new Map<string, Promise<SignatureV4>>();
 
   return (upstream, name, request) => {
@@ -55,7 +57,7 @@ export function createAuthorization(environment: Environment): Authorize {
       case "x-goog-api-key":
         return credential === undefined ? {} : { [upstream.authentication]: credential };
       case "google":
-        return googleHeadersOf(credential ?? "");
+        return googleHeadersOf(name ?? "", credential ?? "");
       case "aws":
         return awsHeadersOf(upstream, request);
       default:
@@ -67,8 +69,10 @@ export function createAuthorization(environment: Environment): Authorize {
    * The credential is the content or the path of a service account's key file. Without one,
    * Google's library searches the environment.
    */
-  async function googleHeadersOf(credential: string): Promise<Record<string, string>> {
-    const google = await kept(googles, credential, () => googleOf(credential));
+  async function googleHeadersOf(name: string, credential: string): Promise<Record<string, string>> {
+    if (googleCredentials.get(name) !== credential) googles.delete(name);
+    googleCredentials.set(name, credential);
+    const google = await kept(googles, name, () => googleOf(credential));
     return { authorization: `Bearer ${await google.getAccessToken()}` };
   }
 
@@ -136,6 +140,6 @@ function kept<Made>(all: Map<string, Promise<Made>>, name: string, make: () => P
   if (credential !== undefined) return credential;
   const made = make();
   all.set(name, made);
-  made.catch(() => all.delete(name));
+  made.catch(() => all.get(name) === made && all.delete(name));
   return made;
 }

@@ -1,0 +1,70 @@
+/**
+ * Follows the content of a file. It polls, because events of the operating system miss replaced
+ * files, swapped symbolic links and network file systems.
+ */
+import { readFileSync, statSync } from "node:fs";
+import { readFile, stat } from "node:fs/promises";
+import { isDeepStrictEqual } from "node:util";
+
+export type FileReading = { kind: "content"; bytes: Uint8Array } | { kind: "unreadable"; reason: string };
+
+export interface FollowOptions {
+  bytesMax: number;
+  everyMs: number;
+  /**
+   * Called with each new state of the file once two reads in a row find it, so within three
+   * periods, and never while the file is being written. The first one is reported too.
+   */
+  onReading(reading: FileReading): void;
+}
+
+/** Returns the function that ends it. Never throws. */
+export function followFile(file: string, { bytesMax, everyMs, onReading }: FollowOptions): () => void {
+  let seen: FileReading | undefined;
+  let settled: FileReading | undefined;
+  let isClosed = false;
+  const poll = async () => {
+    const reading = await readBounded(file, bytesMax);
+    if (isClosed) return;
+    if (isDeepStrictEqual(reading, seen) && !isDeepStrictEqual(reading, settled)) {
+      settled = reading;
+      onReading(reading);
+    }
+    seen = reading;
+    timer = setTimeout(poll, everyMs);
+  };
+  let timer = setTimeout(poll, everyMs);
+  return () => {
+    isClosed = true;
+    clearTimeout(timer);
+  };
+}
+
+async function readBounded(file: string, bytesMax: number): Promise<FileReading> {
+  try {
+    return faultOf(file, await stat(file), bytesMax) ?? { kind: "content", bytes: await readFile(file) };
+  } catch (error) {
+    return { kind: "unreadable", reason: unreadableText(file, error) };
+  }
+}
+
+/** The same at the start of a process, which waits for it. */
+export function readBoundedSync(file: string, bytesMax: number): FileReading {
+  try {
+    return faultOf(file, statSync(file), bytesMax) ?? { kind: "content", bytes: readFileSync(file) };
+  } catch (error) {
+    return { kind: "unreadable", reason: unreadableText(file, error) };
+  }
+}
+
+function faultOf(file: string, status: { size: number; isFile(): boolean }, bytesMax: number): FileReading | undefined {
+  if (!status.isFile()) return { kind: "unreadable", reason: `${file}: not a file` };
+  if (status.size > bytesMax) return { kind: "unreadable", reason: `${file}: larger than ${bytesMax} bytes` };
+  return undefined;
+}
+
+/** Why a file cannot be read, with its name. */
+export function unreadableText(file: string, error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return `${file}: ${code === "ENOENT" ? "no such file" : message}`;
+}
