@@ -39,7 +39,7 @@ export const labelBounds: Record<string, string> = {
   limit: "a limit of the gateway",
   model: "a model of the catalogue",
   name: "a queue or a target that an operator controls",
-  outcome: "`done`, `failed`, `cancelled` or `dropped`",
+  outcome: "of an attempt `done`, `failed`, `cancelled` or `dropped`; of a generation `complete`, `left` or a code",
   path: "the pattern of a route, or `other`",
   queue: "a queue of the catalogue",
   role: "`ingress`, `worker` or `control`",

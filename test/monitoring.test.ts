@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { gatewayMetrics, labelBounds, metricsFile, metricsPageOf } from "../docs/metrics.ts";
 import { dashboardFile, dashboardOf } from "../infra/grafana/dashboard.ts";
-import { alerts, usesOf } from "./infra/promql.ts";
+import { cases } from "./infra/alert-cases.ts";
+import { alerts, runbooks, usesOf } from "./infra/promql.ts";
 
 const root = join(import.meta.dirname, "..");
 
@@ -33,8 +34,28 @@ test("every alert has a severity, a summary, and a runbook that exists", () => {
   for (const { alert, labels, annotations } of alerts) {
     assert.match(labels.severity, /^(page|ticket)$/, alert);
     assert.ok(annotations.summary.length > 20, alert);
-    const [file = "", anchor = ""] = annotations.runbook_url.split("#");
-    assert.ok(anchorsOf(file).includes(anchor), `${alert}: ${annotations.runbook_url} does not exist`);
+    const [page, anchor = ""] = annotations.runbook_url.split("#");
+    assert.equal(page, runbooks, alert);
+    assert.ok(anchorsOf("docs/operations.md").includes(anchor), `${alert}: ${annotations.runbook_url} does not exist`);
+  }
+});
+
+test("every alert has cases in which it fires and in which it stays silent", () => {
+  const expectations = cases.flatMap((one) => one.expectations);
+  const names = (isFiring: boolean) =>
+    new Set(expectations.filter(({ firing }) => (firing !== undefined) === isFiring).map(({ alert }) => alert));
+  for (const isFiring of [true, false])
+    assert.deepEqual([...names(isFiring)].sort(), alerts.map(({ alert }) => alert).sort(), `firing: ${isFiring}`);
+});
+
+test("no expression of an alert reads series of other jobs", () => {
+  for (const { alert, expr } of alerts) {
+    const { uses } = usesOf(expr);
+    assert.ok(uses.length > 0, alert);
+    for (const { metric } of uses) {
+      const selectors = expr.matchAll(new RegExp(`\\b${metric}(\\{[^}]*\\})?`, "g"));
+      for (const [text, matchers = ""] of selectors) assert.ok(matchers.includes('job="sluice"'), `${alert}: ${text}`);
+    }
   }
 });
 

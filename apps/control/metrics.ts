@@ -13,10 +13,10 @@ export interface ControlReadings {
 }
 
 export function registerControlMetrics(registry: Registry, { ledger, projection, redis }: ControlReadings): void {
-  const { gauge } = readMetrics(registry);
-  gauge("sluice_ledger_records", "Usage records that this process has stored.", () => ledger.counts.inserted);
-  gauge(
-    "sluice_budget_differences",
+  const { counter, gauge } = readMetrics(registry);
+  counter("sluice_ledger_records_total", "Usage records that this process has stored.", () => ledger.counts.inserted);
+  counter(
+    "sluice_budget_differences_total",
     "Differences between budgets in Redis and the ledger that were found and corrected. Zero unless something broke.",
     () => ledger.budgets.differences,
   );

@@ -4,7 +4,7 @@
  */
 import type { FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
-import { registerProcessMetrics } from "#service/metrics.ts";
+import { registerProcessMetrics, stopping } from "#service/metrics.ts";
 import type { OpenFiles } from "#service/open-files.ts";
 import { createOperations } from "#service/operations.ts";
 import type { ProcessReporterOptions } from "#service/process-reports.ts";
@@ -49,6 +49,7 @@ export async function createIngressOperations(options: IngressOperationsOptions)
   } = options;
   const refreshGauges = registerIngressGauges(registry, {
     queues: () => generations.statistics(),
+    waitsMax: () => [...backends.catalogue.current().queues].map(([queue, { waitMs }]) => ({ queue, waitMs })),
     depths: () => backends.queues.depths(),
     capacities: () => [
       ...Object.entries(capacities).map(([limit, { used, max }]) => ({ limit, queue: "", used, max })),
@@ -61,7 +62,7 @@ export async function createIngressOperations(options: IngressOperationsOptions)
     controls: () => backends.controls.all(),
   });
   const own = {
-    notReady: () => (draining.aborted ? "stopping" : generations.isReady ? openFiles.shortage : "no link to Redis"),
+    notReady: () => (draining.aborted ? stopping : generations.isReady ? openFiles.shortage : "no link to Redis"),
     status: () => ({
       role: "ingress",
       catalogue: backends.catalogue.current().version,

@@ -13,7 +13,7 @@ import { registerRelayMetrics } from "#relay/metrics.ts";
 import type { Runner } from "#relay/runner.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
-import { registerProcessMetrics } from "#service/metrics.ts";
+import { registerProcessMetrics, stopping } from "#service/metrics.ts";
 import { createOperations, listen } from "#service/operations.ts";
 import { followControls, type OperatorControls } from "#service/operator-controls.ts";
 import { startProcessReports } from "#service/process-reports.ts";
@@ -184,7 +184,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     clock,
   });
   const own = {
-    notReady: () => (queues.isStopping ? "stopping" : relay.isReady() ? undefined : "no link to Redis"),
+    notReady: () => (queues.isStopping ? stopping : relay.isReady() ? undefined : "no link to Redis"),
     status: () => statusOf(catalogue, queues, intake, routing, load, clock),
   };
   registerProcessMetrics(registry, { ...own, role: "worker", version });

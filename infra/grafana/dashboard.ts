@@ -67,7 +67,15 @@ export const rows: Row[] = [
   {
     title: "Overview",
     panels: [
-      panel("Ready processes", "short", [[`sum by (role) (sluice_ready{${all}})`, "{{role}}"]], stat),
+      panel(
+        "Ready processes",
+        "short",
+        [
+          [`sum by (role) (sluice_ready{${all}})`, "{{role}}"],
+          [`sum by (role) (sluice_draining{${all}}) > 0`, "{{role}} draining"],
+        ],
+        stat,
+      ),
       panel("Requests", "reqps", [[`sum(${rate("sluice_requests_total")})`, "requests"]], stat),
       panel(
         "Failed requests",
@@ -116,7 +124,10 @@ export const rows: Row[] = [
         ],
         { description: "Requests that wait in ingresses, and jobs on the queue; a job has up to 16 requests." },
       ),
-      panel("Oldest wait", "s", [[`max by (queue) (sluice_oldest_wait_seconds{${queue}})`, "{{queue}}"]]),
+      panel("Oldest wait", "s", [
+        [`max by (queue) (sluice_oldest_wait_seconds{${queue}})`, "{{queue}}"],
+        [`max by (queue) (sluice_queue_wait_max_seconds{${queue}})`, "{{queue}} at most"],
+      ]),
       panel("Wait until a worker took the request", "s", quantiles("sluice_queue_wait_seconds", "queue", queue)),
       panel("Throughput", "reqps", [
         [`sum by (queue, outcome) (${rate("sluice_worker_generations_total", queue)})`, "{{queue}} {{outcome}}"],
@@ -162,7 +173,7 @@ export const rows: Row[] = [
         [`sum by (limit, scope) (${rate("sluice_limit_refusals_total")})`, "{{limit}} ({{scope}})"],
       ]),
       panel("Callers who left", "reqps", [
-        [`sum by (queue) (${rate("sluice_cancellations_total", queue)})`, "{{queue}}"],
+        [`sum by (queue) (${rate("sluice_ended_generations_total", `${queue},outcome="left"`)})`, "{{queue}}"],
       ]),
       panel(
         "Restarted attempts",
@@ -248,7 +259,7 @@ export const rows: Row[] = [
         "s",
         [
           [
-            `nodejs_eventloop_lag_p99_seconds{${all}} * on (instance) group_left (role) sluice_process_info`,
+            `nodejs_eventloop_lag_p99_seconds{${all}} * on (namespace, instance) group_left (role) sluice_process_info`,
             "{{role}} {{instance}}",
           ],
         ],
@@ -261,7 +272,7 @@ export const rows: Row[] = [
         "short",
         [
           [
-            `${rate("process_cpu_seconds_total")} * on (instance) group_left (role) sluice_process_info`,
+            `${rate("process_cpu_seconds_total")} * on (namespace, instance) group_left (role) sluice_process_info`,
             "{{role}} {{instance}}",
           ],
         ],
@@ -271,7 +282,7 @@ export const rows: Row[] = [
       ),
       panel("Memory", "bytes", [
         [
-          `process_resident_memory_bytes{${all}} * on (instance) group_left (role) sluice_process_info`,
+          `process_resident_memory_bytes{${all}} * on (namespace, instance) group_left (role) sluice_process_info`,
           "{{role}} {{instance}}",
         ],
       ]),
@@ -286,9 +297,17 @@ export const rows: Row[] = [
         ],
         { alarmFrom: 0.9, description: "The fullest ingress, for each limit that its keys share." },
       ),
-      panel("Open files", "percentunit", [[`process_open_fds{${all}} / process_max_fds{${all}}`, "{{instance}}"]], {
-        alarmFrom: 0.9,
-      }),
+      panel(
+        "Open files",
+        "percentunit",
+        [
+          [
+            `process_open_fds{${all}} / process_max_fds{${all}} * on (namespace, instance) group_left (role) sluice_process_info`,
+            "{{role}} {{instance}}",
+          ],
+        ],
+        { alarmFrom: 0.9 },
+      ),
       panel("Bytes in memory", "bytes", [
         [`sum by (instance) (sluice_bodies_bytes{${all}})`, "bodies {{instance}}"],
         [`sum by (instance) (sluice_worker_attachment_bytes{${all}})`, "attachments {{instance}}"],
@@ -363,7 +382,7 @@ export const rows: Row[] = [
             "An upstream reported more than the model and the request allow; the most that they allow is charged.",
         },
       ),
-      panel("Budget differences", "short", [[`max(sluice_budget_differences{${all}})`, "corrected"]]),
+      panel("Budget differences", "short", [[`max(sluice_budget_differences_total{${all}})`, "corrected"]]),
       panel("Keys", "short", [
         [`max(sluice_keys{${all}})`, "known to ingresses"],
         [`max(sluice_keys_behind{${all}})`, "1: Redis may lack a change"],

@@ -28,6 +28,9 @@ export function readMetrics(registry: Registry) {
   };
 }
 
+/** Why a process that finishes its work before it ends is not ready. */
+export const stopping = "stopping";
+
 export interface ProcessFacts {
   role: "ingress" | "worker" | "control";
   version: string;
@@ -51,6 +54,15 @@ export function registerProcessMetrics(registry: Registry, { role, version, notR
     registers,
     collect() {
       this.set({ role }, notReady() === undefined ? 1 : 0);
+    },
+  });
+  new Gauge({
+    name: "sluice_draining",
+    help: "1 while the process takes no new work, finishes what it has and then ends.",
+    labelNames: ["role"],
+    registers,
+    collect() {
+      this.set({ role }, notReady() === stopping ? 1 : 0);
     },
   });
 }

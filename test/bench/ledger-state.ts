@@ -50,7 +50,7 @@ export async function ledgerCaughtUp(redisUrl: string): Promise<number> {
 export async function ledgerRecordsOf(operationsUrls: readonly string[]): Promise<number> {
   const counts = operationsUrls.map(async (url) => {
     const metrics = await (await fetch(`${url}/metrics`)).text();
-    return Number(/^sluice_ledger_records (\d+)/m.exec(metrics)?.[1]);
+    return Number(/^sluice_ledger_records_total (\d+)/m.exec(metrics)?.[1]);
   });
   return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
 }

@@ -196,7 +196,9 @@ test("cleared generations of a caller with limits end once each, and none gets t
   await operate("queues/chat/pause", { reason: "stuck" });
   await starved();
   const lines = async () =>
-    (await metricsOf(gateway.ingresses[0])).split("\n").filter((line) => line.startsWith("sluice_cancellations_total"));
+    (await metricsOf(gateway.ingresses[0]))
+      .split("\n")
+      .filter((line) => /^sluice_ended_generations_total.*outcome="left"/.test(line));
   const cancellations = await lines();
   const waiting = Array.from({ length: 12 }, () => ask("cleared", {}, { key }));
   await until("all wait", async () => (await generations("?model=cleared")).total === waiting.length);

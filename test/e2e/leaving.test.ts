@@ -73,7 +73,7 @@ test("requests whose callers left are counted, and hold no capacity", async () =
   await until("all is over", async () => {
     const metrics = await metricsText();
     return (
-      /sluice_cancellations_total\{queue="chat"\} 4\n/.test(metrics) &&
+      /sluice_ended_generations_total\{queue="chat",outcome="left"\} 4\n/.test(metrics) &&
       /sluice_requests_total\{path="\/v1\/chat\/completions",status="499"\} 4\n/.test(metrics) &&
       /sluice_generations\{queue="chat",state="running"\} 0\n/.test(metrics) &&
       /sluice_bodies_bytes 0\n/.test(metrics)

@@ -139,7 +139,7 @@ test("an ingress reports its metrics in Prometheus' format", async () => {
   assert.match(response.headers.get("content-type") ?? "", /^text\/plain; version=0\.0\.4/);
   const path = 'path="/v1/chat/completions"';
   const settled = [
-    'sluice_cancellations_total{queue="chat"} 1',
+    'sluice_ended_generations_total{queue="chat",outcome="left"} 1',
     `sluice_request_seconds_count{${path}} 9`,
     'sluice_queue_jobs{queue="chat",state="active"} 0',
     "sluice_bodies_bytes 0",

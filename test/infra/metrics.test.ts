@@ -83,7 +83,7 @@ await until("all of it is counted", async () => {
   const has = (role: string, name: string) => scraped[role]?.series.has(name);
   return (
     has("ingress", "sluice_operator_control") === true &&
-    has("ingress", "sluice_cancellations_total") === true &&
+    has("ingress", "sluice_ended_generations_total") === true &&
     has("ingress", "sluice_limit_refusals_total") === true &&
     has("worker", "sluice_circuit_breaker_open") === true
   );
@@ -156,7 +156,7 @@ test("the gateway's metrics are on the dashboard or in an alert", () => {
       .map(({ name }) => name)
       .filter((name) => !used.has(name)),
     // Queued requests are part of those that wait; control's own count is in the ledger's lag.
-    ["sluice_ledger_records", "sluice_queued_generations"],
+    ["sluice_ledger_records_total", "sluice_queued_generations"],
   );
 });
 

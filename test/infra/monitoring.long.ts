@@ -9,6 +9,7 @@ import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { stringify } from "yaml";
+import { promtoolTestsOf } from "./alert-cases.ts";
 import { alertsFile, expressions } from "./promql.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "sluice-promtool-"));
@@ -32,8 +33,12 @@ test("Prometheus accepts the rules and the configuration", () => {
   promtool("check", "config", join(alertsFile, "../prometheus.yml"));
 });
 
-test("the alerts come and go as their unit tests say", () => {
-  promtool("test", "rules", join(import.meta.dirname, "alerts.promtool.yml"));
+test("each alert fires and stays silent as its cases say", () => {
+  for (const page of [undefined, "https://docs.example.com/operations.html"]) {
+    const file = join(directory, "alerts.json");
+    writeFileSync(file, promtoolTestsOf(alertsFile, page));
+    promtool("test", "rules", file);
+  }
 });
 
 test("Prometheus accepts the dashboard's expressions", () => {

@@ -41,7 +41,10 @@ const wordsOf = (list: string) =>
 
 export function usesOf(expression: string): ExpressionUse {
   const grouping = [...expression.matchAll(grouped)].flatMap(([, list = ""]) => wordsOf(list));
-  const plain = expression.replaceAll(grouped, " ").replaceAll(/\[[^\]]*\]/g, " ");
+  const plain = expression
+    .replaceAll(/"[^"]*"/g, '""')
+    .replaceAll(grouped, " ")
+    .replaceAll(/\[[^\]]*\]|\boffset \w+/g, " ");
   const uses = [...plain.matchAll(selector)]
     .filter(([, metric = ""]) => !keywords.has(metric))
     .map(([, metric = "", matchers = ""]) => ({
@@ -59,6 +62,8 @@ export interface Alert {
   annotations: { summary: string; runbook_url: string };
 }
 
+/** The page of the runbooks, where Prometheus has no external label that names another. */
+export const runbooks = '{{ or $externalLabels.sluice_runbooks "docs/operations.md" }}';
 export const alertsFile = join(import.meta.dirname, "../../infra/prometheus/alerts.yml");
 export const alerts = (parse(readFileSync(alertsFile, "utf8")) as { groups: { rules: Alert[] }[] }).groups.flatMap(
   ({ rules }) => rules,

@@ -72,7 +72,7 @@ test("a caller that leaves a stream ends its generation with the outcome left", 
   const { outcome, bill } = eventOf(ingress, "ended");
   assert.equal(outcome, "left");
   assert.equal(bill?.usage.isEstimated, true);
-  assert.match(await metricsOf(ingress), /^sluice_cancellations_total\{queue="chat"\} 1$/m);
+  assert.match(await metricsOf(ingress), /^sluice_ended_generations_total\{queue="chat",outcome="left"\} 1$/m);
   await until("no generation is left", async () => {
     const status = (await (await fetch(`${ingress.operations}/status`)).json()) as { generations: number };
     return status.generations === 0;

@@ -38,8 +38,8 @@ export function metricsSubscriber(registry: Registry): Subscriber<IngressEvents>
       if (bill?.unitPrices.units !== undefined)
         for (const kind of unpricedUnitsOf(bill.unitPrices))
           counters.unpricedUnits.inc({ kind }, bill.usage.units?.[kind]);
-      if (outcome === "left") counters.cancellations.inc({ queue });
-      else if (outcome !== "complete") counters.errors.inc({ code: outcome });
+      counters.ended.inc({ queue, outcome });
+      if (outcome !== "left" && outcome !== "complete") counters.errors.inc({ code: outcome });
     },
   };
 }
@@ -61,7 +61,12 @@ function countersOf(registry: Registry) {
       "limit",
       "scope",
     ),
-    cancellations: counter("sluice_cancellations_total", "Generations whose callers left.", "queue"),
+    ended: new HotCounter({
+      name: "sluice_ended_generations_total",
+      help: "Generations that ended: complete, left by their callers, or failed with a code.",
+      labelNames: ["queue", "outcome"],
+      registers: [registry],
+    }),
     sessionMessages: counter(
       "sluice_session_messages_total",
       "Messages of sessions, from callers (up) and to them (down).",
@@ -105,6 +110,8 @@ function histogramsOf(registry: Registry) {
 export interface IngressReadings {
   /** Generations of this process by queue and state, and how long the oldest has waited. */
   queues(): { queue: string; waiting: number; admissionQueueSize: number; running: number; oldestWaitMs: number }[];
+  /** How long a request may wait, by queue of the catalogue. */
+  waitsMax(): { queue: string; waitMs: number }[];
   /**
    * Jobs on the queues, of all processes; rejects when Redis is away, and no number is shown then.
    */
@@ -134,6 +141,8 @@ export function registerIngressGauges(registry: Registry, readings: IngressReadi
       gauges.queued.set({ queue }, admissionQueueSize);
       gauges.oldestWait.set({ queue }, oldestWaitMs / 1_000);
     }
+    gauges.waitMax.reset();
+    for (const { queue, waitMs } of readings.waitsMax()) gauges.waitMax.set({ queue }, waitMs / 1_000);
     for (const { limit, queue, used, max } of readings.capacities()) {
       gauges.capacityUsed.set({ limit, queue }, used);
       gauges.capacityMax.set({ limit, queue }, max);
@@ -164,6 +173,11 @@ function gaugesOf(registry: Registry) {
     oldestWait: gauge(
       "sluice_oldest_wait_seconds",
       "How long the oldest generation of this ingress has waited for a worker; take the maximum over all.",
+      "queue",
+    ),
+    waitMax: gauge(
+      "sluice_queue_wait_max_seconds",
+      "How long a request may wait for a worker: waitMs of the queue in the catalogue.",
       "queue",
     ),
     jobs: gauge("sluice_queue_jobs", "Jobs on a queue by state, counted over all processes.", "queue", "state"),
