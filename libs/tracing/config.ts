@@ -23,6 +23,9 @@ const ratioSetting: Setting<number> = {
   },
 };
 
+/** Variables that only the exporter reads, and that may hold a token. */
+export const exporterSecrets = ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"];
+
 export const tracingSettings = {
   endpoint: textSetting(
     "OTEL_EXPORTER_OTLP_ENDPOINT",

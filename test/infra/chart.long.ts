@@ -17,6 +17,7 @@ import { controlConfigOf } from "../../apps/control/config.ts";
 import { ingressConfigOf } from "../../apps/ingress/common/config.ts";
 import { simulatorSettings } from "../../apps/simulator/config.ts";
 import { loadWorkerConfig } from "../../apps/worker/config.ts";
+import { secretsText } from "../../infra/kubernetes/secrets.ts";
 import { chart, documentedVariables, type Json, type Manifest } from "./chart.ts";
 import { root } from "./compose.ts";
 
@@ -149,6 +150,10 @@ function render(values: Json, kubernetesVersion = kubernetesVersions.at(-1)!): M
   });
 }
 
+/** Values at a path of names with dots between. */
+const nested = (path: string, values: Json): Json =>
+  path.split(".").reduceRight<Json>((inner, name) => ({ [name]: inner }), values);
+
 const catalogue = { content: readFileSync(join(root, "catalogue.yaml"), "utf8") };
 const gateways = [{ name: "public", namespace: "gateways" }];
 const hosts = { apiHost: "api.example.com", consoleHost: "console.example.com" };
@@ -174,6 +179,8 @@ const switches: Json[][] = [
       usage: { claim: "usage" },
       secrets: { ingress: "sluice-ingress" },
       credentials: ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"],
+      pod: { volumes: [{ name: "keys", secret: { secretName: "keys" } }] },
+      certificateAuthorities: [{ configMap: "company" }, { secret: "database", key: "root.crt" }],
     },
   ],
 ];
@@ -246,15 +253,16 @@ test("every pod meets the restricted Pod Security Standard", () => {
     assert.equal(pod.automountServiceAccountToken, false);
     for (const volume of pod.volumes) {
       const [kind] = Object.keys(volume).filter((name) => name !== "name");
-      assert.ok(["configMap", "emptyDir", "persistentVolumeClaim"].includes(kind!));
+      assert.ok(["configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret"].includes(kind!));
     }
-    const [{ securityContext, resources }] = pod.containers;
-    assert.deepEqual(securityContext, {
-      allowPrivilegeEscalation: false,
-      readOnlyRootFilesystem: true,
-      capabilities: { drop: ["ALL"] },
-    });
-    assert.ok(resources.requests.cpu && resources.requests.memory && resources.limits.memory);
+    for (const { securityContext, resources } of [...(pod.initContainers ?? []), ...pod.containers]) {
+      assert.deepEqual(securityContext, {
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ["ALL"] },
+      });
+      assert.ok(resources.requests.cpu && resources.requests.memory && resources.limits.memory);
+    }
   }
 });
 
@@ -290,7 +298,10 @@ test("variables are documented and unique, and a role has no secret but its own"
         if (!component.startsWith("worker-")) assert.equal(value, "configured");
         continue;
       }
-      assert.ok(documentedVariables.has(name) || ["SIMULATOR_URL", "SLUICE_CONTROL_URL"].includes(name), name);
+      assert.ok(
+        documentedVariables.has(name) || ["SIMULATOR_URL", "SLUICE_CONTROL_URL", "NODE_EXTRA_CA_CERTS"].includes(name),
+        name,
+      );
       const secret = valueFrom?.secretKeyRef.name;
       if (secret === "sluice-control") assert.equal(component, "control");
       else if (secret === "sluice-ingress") assert.equal(component, "ingress");
@@ -444,11 +455,137 @@ test("values that cannot work are refused with a reason", () => {
     [{ catalogue: { content: "a", configMap: "b" } }, /not both/],
     [{ catalogue, exposure: { kind: "Ingress" } }, /apiHost or exposure\.consoleHost/],
     [{ catalogue, exposure: { kind: "HTTPRoute", apiHost: "a.example" } }, /exposure\.gateways/],
-    [{ catalogue, settings: { OPENAI_API_KEY: "sk" } }, /OPENAI_API_KEY/],
+    [{ catalogue, settings: { HOST: "::" } }, /settings of ingress: the chart itself sets HOST/],
+    [{ catalogue, settings: { DRAIN_MS: "1" } }, /the chart itself sets DRAIN_MS/],
+    [{ catalogue, credentials: ["MY_UPSTREAM"], settings: { MY_UPSTREAM: "a" } }, /the chart itself sets MY_UPSTREAM/],
+    [
+      {
+        catalogue,
+        control: { pod: { env: [{ name: "SMTP_URL", valueFrom: { secretKeyRef: { name: "a", key: "b" } } }] } },
+      },
+      /pod\.env of control: SMTP_URL is set already/,
+    ],
+    [
+      {
+        catalogue,
+        pod: {
+          env: [
+            { name: "A", value: "1" },
+            { name: "A", value: "2" },
+          ],
+        },
+      },
+      /A is set already/,
+    ],
     [{ catalogue, unknown: 1 }, /unknown/],
     [{ catalogue, workers: { chat: { maxReplicas: 1 } } }, /workers\.chat: minReplicas is above maxReplicas/],
   ];
   for (const [values, reason] of refused) assert.throws(() => render(values), reason);
+});
+
+test("no value of a setting or a variable may be a secret, in no place; a reference to one may be", () => {
+  const role = { ingress: {}, control: {}, workerDefaults: {}, "workers.chat": { queues: { chat: 1 } } };
+  const settingPlaces = (setting: Json): Json[] => [
+    { settings: setting },
+    ...Object.entries(role).map(([name, own]) => nested(name, { ...own, settings: setting })),
+  ];
+  const variablePlaces = (variable: Json): Json[] => [
+    { pod: { env: [variable] } },
+    ...Object.entries(role).map(([name, own]) => nested(name, { ...own, pod: { env: [variable] } })),
+    { simulator: { enabled: true, pod: { env: [variable] } } },
+  ];
+  const own = {
+    content: `upstreams: { own: { dialect: openai-chat, credentials: [OWN_UPSTREAM], credential: OTHER } }`,
+  };
+  const refused = (values: Json, name: string) =>
+    assert.throws(
+      () => render({ catalogue: own, ...(values as object) }),
+      new RegExp(`of ${name} would show a secret|the chart itself sets ${name}|${name} is set already`),
+      JSON.stringify(values),
+    );
+  const places = [...settingPlaces({ SMTP_URL: "smtp://mail" }), ...variablePlaces({ name: "SMTP_URL", value: "a" })];
+  for (const values of places) refused(values, "SMTP_URL");
+  const names = [...secretsText().trim().split("\n"), "REDIS_URL", "OWN_UPSTREAM", "OTHER"];
+  for (const name of [...names, "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY_2"])
+    refused({ settings: { [name]: "a" } }, name);
+  for (const url of ["http://user:password@proxy.example.com", "https://token@example.com/path"])
+    refused({ settings: { HTTPS_PROXY: url } }, "HTTPS_PROXY");
+  const reference = { name: "OTEL_EXPORTER_OTLP_HEADERS", valueFrom: { secretKeyRef: { name: "traces", key: "a" } } };
+  for (const values of variablePlaces(reference)) assert.ok(render({ catalogue: own, ...(values as object) }));
+  const plain = {
+    AWS_ACCESS_KEY_ID: "a",
+    GOOGLE_APPLICATION_CREDENTIALS: "/keys/google.json",
+    GATEWAY_URL: "https://a.example/@b",
+  };
+  assert.ok(render({ catalogue: own, settings: plain }));
+});
+
+test("the pods of every role have what the values add, and its own role's too", () => {
+  const additionOf = (name: string) => ({
+    annotations: { [`${name}.example.com/annotation`]: "a", "example.com/of": name },
+    labels: { [`${name}.example.com/label`]: "a" },
+    env: [{ name: `OF_${name.toUpperCase().replace("-", "_")}`, value: "1" }],
+    envFrom: [{ configMapRef: { name } }],
+    volumes: [{ name, emptyDir: {} }],
+    volumeMounts: [{ name, mountPath: `/${name}` }],
+  });
+  const manifests = render({
+    catalogue,
+    pod: additionOf("all"),
+    ingress: { pod: additionOf("ingress") },
+    control: { pod: additionOf("control") },
+    simulator: { enabled: true, pod: additionOf("simulator") },
+    workerDefaults: { pod: additionOf("worker") },
+    workers: { chat: { queues: { chat: 1 }, pod: additionOf("worker-chat") } },
+  });
+  const deployments = manifests.filter(({ kind }) => kind === "Deployment");
+  assert.equal(deployments.length, 7);
+  const schemas = schemasOfKubernetes(kubernetesVersions[0]!);
+  for (const deployment of deployments) {
+    assert.deepEqual(errorsOf(deployment, schemas, kubernetesVersions[0]!), []);
+    const component = componentOf(deployment);
+    const { metadata, spec } = deployment.spec.template;
+    const [{ env, envFrom, volumeMounts }] = spec.containers;
+    const isPool = component.startsWith("worker-");
+    // A list of a pool stands in the place of the defaults' list.
+    const own = isPool && component !== "worker-chat" ? "worker" : component;
+    for (const name of ["all", own]) {
+      const expected = additionOf(name);
+      assert.equal(metadata.annotations[`${name}.example.com/annotation`], "a", component);
+      assert.equal(metadata.labels[`${name}.example.com/label`], "a", component);
+      for (const variable of expected.env)
+        assert.deepEqual(
+          env.filter((one: Environment) => one.name === variable.name),
+          [variable],
+        );
+      const namesOf = (list: { name: string }[]) => list.map((one) => one.name);
+      assert.ok(namesOf(spec.volumes).includes(name) && namesOf(volumeMounts).includes(name), component);
+      assert.ok(JSON.stringify(envFrom).includes(`"${name}"`), component);
+    }
+    assert.equal(metadata.annotations["example.com/of"], own);
+    assert.equal(envFrom.length, 2, component);
+  }
+});
+
+test("ingresses, workers and control reach what their egress values name", () => {
+  const ruleOf = (port: number) => ({ ports: [{ port, protocol: "TCP" }], to: [{ ipBlock: { cidr: "10.1.0.0/16" } }] });
+  const manifests = render({
+    catalogue,
+    networkPolicy: { ingressEgress: [ruleOf(4318)], workerEgress: [ruleOf(4319)], controlEgress: [ruleOf(25)] },
+  });
+  const schemas = schemasOfKubernetes(kubernetesVersions[0]!);
+  for (const [name, port] of [
+    ["ingress", 4318],
+    ["worker", 4319],
+    ["control", 25],
+  ] as const) {
+    const policy = manifests.find(
+      ({ kind, metadata }) => kind === "NetworkPolicy" && metadata.name === `sluice-${name}`,
+    )!;
+    assert.deepEqual(errorsOf(policy, schemas, kubernetesVersions[0]!), []);
+    assert.ok(policy.spec.policyTypes.includes("Egress"));
+    assert.deepEqual(policy.spec.egress.at(-1), ruleOf(port));
+  }
 });
 
 test("the examples of proxies are valid", () => {
@@ -463,6 +600,13 @@ test("the examples of proxies are valid", () => {
         assert.deepEqual(errorsOf(content as Manifest, schemas, "examples"), [], file);
       else render({ catalogue, ...(content as Record<string, Json>) });
     }
+});
+
+test("the values in docs/kubernetes.md can be rendered", () => {
+  const page = readFileSync(join(root, "docs/kubernetes.md"), "utf8");
+  const examples = [...page.matchAll(/^```yaml\n([\s\S]*?)^```$/gm)].map(([, text]) => parseDocument(text!).toJS());
+  assert.ok(examples.length >= 3);
+  for (const example of examples) assert.ok(render({ catalogue, ...example }).length > 0);
 });
 
 test("the packaged chart has the alerts", () => {

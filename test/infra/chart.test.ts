@@ -5,6 +5,8 @@ import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import Schema from "typebox/schema";
+import { parse } from "yaml";
+import { gatewayMetrics, nodeMetrics } from "../../docs/metrics.ts";
 import {
   burstPicture,
   chartScaling,
@@ -14,22 +16,26 @@ import {
   simulate,
   withTable,
 } from "../../infra/kubernetes/scaling.ts";
+import { secretsFile, secretsText } from "../../infra/kubernetes/secrets.ts";
 import { chart, chartText, defaultValues, documentedVariables, type Json, valuesSchema } from "./chart.ts";
 import { textOf } from "./compose.ts";
 
 const validator = Schema.Compile(valuesSchema);
 const isValid = (change: Record<string, Json>) => validator.Check({ ...defaultValues, ...change });
 
-test("the default values pass their schema; unknown values, secrets and wrong numbers do not", () => {
+test("the default values pass their schema; unknown values and wrong numbers do not", () => {
   assert.deepEqual(validator.Errors(defaultValues), [true, []]);
   const chat = { queues: { chat: 512 } };
   assert.ok(isValid({ settings: { LOG_LEVEL: "warn" }, workers: { chat, image: null } }));
   for (const change of [
     { unknown: 1 },
-    { settings: { OPENAI_API_KEY: "sk-1" } },
-    { settings: { REDIS_URL: "redis://:secret@host" } },
-    { settings: { DRAIN_MS: "1" } },
     { settings: { BODY_BYTES_MAX: 33_554_432 } },
+    { pod: { unknown: [] } },
+    { pod: { labels: { "app.kubernetes.io/component": "other" } } },
+    { pod: { env: [{ name: "A" }] } },
+    { ingress: { pod: { volumes: [{ name: "tmp", emptyDir: {} }] } } },
+    { certificateAuthorities: [{ key: "ca.crt" }] },
+    { certificateAuthorities: [{ configMap: "a", secret: "b" }] },
     { workers: { chat: { queues: { chat: 0 } } } },
     { workers: { Chat: chat } },
     { workers: { chat: { queues: {} } } },
@@ -59,6 +65,8 @@ test("the templates name settings, metrics and commands that exist, and the char
   settings.delete("SLUICE_CONTROL_URL");
   // A variable of the catalogue.
   settings.delete("SIMULATOR_URL");
+  // Node's own.
+  settings.delete("NODE_EXTRA_CA_CERTS");
   for (const name of settings) assert.ok(documentedVariables.has(name), name);
   const metrics = textOf("apps/ingress/observability/metrics.ts");
   for (const [name] of templates.matchAll(/\bsluice_\w+/g)) assert.ok(metrics.includes(`"${name}"`), name);
@@ -66,6 +74,30 @@ test("the templates name settings, metrics and commands that exist, and the char
   const { version } = JSON.parse(textOf("package.json")) as { version: string };
   assert.match(chartText("Chart.yaml"), new RegExp(`^version: ${version}\nappVersion: ${version}$`, "m"));
   assert.equal(chartText("files/alerts.yml"), textOf("infra/prometheus/alerts.yml"));
+});
+
+test("the chart knows the variables with secrets; `npm run reference` writes them", () => {
+  assert.equal(readFileSync(secretsFile, "utf8"), secretsText());
+  for (const name of ["DATABASE_URL", "OPERATOR_TOKEN", "SMTP_URL", "OTEL_EXPORTER_OTLP_HEADERS"])
+    assert.match(secretsText(), new RegExp(`^${name}$`, "m"));
+});
+
+test("targets of a PodMonitor have the labels of prometheus.yml, and no metric has them too", () => {
+  const [{ relabelings }] = parse(
+    /podMetricsEndpoints:\n([\s\S]*?)\{\{- end/.exec(chartText("templates/monitoring.yaml"))![1]!,
+  ) as [{ relabelings: { targetLabel?: string }[] }];
+  const [{ relabel_configs: relabelConfigs }] = parse(textOf("infra/prometheus/prometheus.yml")).scrape_configs as [
+    { relabel_configs: { target_label: string }[] },
+  ];
+  // The operator itself sets `namespace`, and Prometheus `instance`.
+  const targetLabels = new Set([
+    "namespace",
+    "instance",
+    ...relabelings.flatMap(({ targetLabel }) => targetLabel ?? []),
+  ]);
+  assert.deepEqual(targetLabels, new Set(["instance", ...relabelConfigs.map((config) => config.target_label)]));
+  for (const { name, labels } of [...gatewayMetrics(), ...nodeMetrics()])
+    for (const label of labels) assert.ok(!targetLabels.has(label), `${name} has the label ${label} of its target`);
 });
 
 test("the autoscaler's number: slots that are needed over 0.7 of a worker's, more after long waits, with a tolerance", () => {

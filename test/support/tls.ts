@@ -1,13 +1,20 @@
 /**
- * TLS in front of a plain HTTP server, with certificates of an authority that exists for tests
+ * TLS in front of a plain server, with certificates of an authority that exists for tests
  * alone (test/support/tls, valid for a hundred years).
  */
 import { readFileSync } from "node:fs";
 import { request as httpRequest } from "node:http";
 import { constants, createSecureServer, type ServerHttp2Stream } from "node:http2";
-import { type AddressInfo, connect, type Server, type Socket } from "node:net";
+import {
+  type AddressInfo,
+  connect,
+  createServer as createPlainServer,
+  type NetConnectOpts,
+  type Server,
+  type Socket,
+} from "node:net";
 import { join } from "node:path";
-import { createServer } from "node:tls";
+import { createServer, TLSSocket } from "node:tls";
 
 const directory = join(import.meta.dirname, "tls");
 export const tlsFiles = {
@@ -32,9 +39,25 @@ export interface TlsFront extends AsyncDisposable {
  * Serves what a plain server at 127.0.0.1 serves, over TLS. HTTP/1.1 goes through byte by byte; an
  * HTTP/2 stream ends as the plain answer does, and is reset where that breaks.
  */
-export async function startTlsFront(plainPort: number, protocol: Protocol): Promise<TlsFront> {
+export const startTlsFront = (plainPort: number, protocol: Protocol): Promise<TlsFront> =>
+  listening(protocol === "h2" ? http2Front(plainPort) : tunnelTo({ port: plainPort, host: "127.0.0.1" }));
+
+/** Serves what a plain server serves, over TLS, byte by byte. */
+export const startTlsTunnel = (target: NetConnectOpts): Promise<TlsFront> => listening(tunnelTo(target));
+
+/** The same for Postgres, whose clients ask for TLS on the plain connection first. */
+export const startPostgresFront = (target: NetConnectOpts): Promise<TlsFront> =>
+  listening(
+    createPlainServer((socket) =>
+      socket.once("data", () => {
+        socket.write("S");
+        tunnel(new TLSSocket(socket, { isServer: true, ...serverCredentials }), target);
+      }),
+    ),
+  );
+
+async function listening(server: Server): Promise<TlsFront> {
   const sockets = new Set<Socket>();
-  const server: Server = protocol === "h2" ? http2Front(plainPort) : http1Front(plainPort);
   server.on("connection", (socket: Socket) => {
     sockets.add(socket);
     socket.on("error", () => undefined).once("close", () => sockets.delete(socket));
@@ -50,13 +73,14 @@ export async function startTlsFront(plainPort: number, protocol: Protocol): Prom
   };
 }
 
-function http1Front(plainPort: number): Server {
-  return createServer({ ...serverCredentials, ALPNProtocols: ["http/1.1"] }, (secure) => {
-    const plain = connect(plainPort, "127.0.0.1");
-    secure.on("error", () => plain.destroy()).once("close", () => plain.destroy());
-    plain.on("error", () => secure.destroy()).once("close", () => secure.destroy());
-    secure.pipe(plain).pipe(secure);
-  });
+const tunnelTo = (target: NetConnectOpts): Server =>
+  createServer({ ...serverCredentials, ALPNProtocols: ["http/1.1"] }, (secure) => tunnel(secure, target));
+
+function tunnel(secure: TLSSocket, target: NetConnectOpts): void {
+  const plain = connect(target);
+  secure.on("error", () => plain.destroy()).once("close", () => plain.destroy());
+  plain.on("error", () => secure.destroy()).once("close", () => secure.destroy());
+  secure.pipe(plain).pipe(secure);
 }
 
 /** Headers that HTTP/2 does not have. */

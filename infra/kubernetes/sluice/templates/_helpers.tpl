@@ -52,38 +52,97 @@ labels:
 {{- .Values.catalogue.configMap | default (printf "%s-catalogue" (include "sluice.fullname" .)) -}}
 {{- end -}}
 
-{{- /* The settings of a process: first the chart's, then those of the values. */ -}}
-{{- define "sluice.environment" -}}
-{{- $root := .root -}}
-{{- range $name, $value := mergeOverwrite (deepCopy .computed) (deepCopy $root.Values.settings) (deepCopy .settings) }}
-- { name: {{ $name }}, value: {{ $value | quote }} }
-{{- end }}
-- { name: OPERATIONS_HOST, value: {{ $root.Values.listenAddress | quote }} }
-- { name: OPERATIONS_PORT, value: "9100" }
-- { name: SLUICE_CATALOGUE, value: /etc/sluice/catalogue.yaml }
-- { name: USAGE_DIRECTORY, value: /var/lib/sluice/usage }
-- { name: REDIS_URL, valueFrom: { secretKeyRef: { name: {{ $root.Values.secrets.redis }}, key: REDIS_URL } } }
-{{- if $root.Values.simulator.enabled }}
-- { name: SIMULATOR_URL, value: "http://{{ include "sluice.fullname" $root }}-simulator:8089" }
-{{- end }}
+{{- /* Refuses a secret as the plain value of a setting: a dict of root, name, value and where. */ -}}
+{{- define "sluice.checkPlain" -}}
+{{- $secrets := .root.Files.Lines "files/secrets.txt" -}}
+{{- range $upstream := (.root.Values.catalogue.content | fromYaml).upstreams -}}
+{{- $secrets = concat $secrets ($upstream.credentials | default list) (list ($upstream.credential | default "")) -}}
+{{- end -}}
+{{- $isSecret := or (has .name $secrets) (regexMatch "(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD)(_?[0-9]+)?$" .name) -}}
+{{- if or $isSecret (regexMatch "://[^/?#]*@" .value) -}}
+{{- fail (printf "%s: the value of %s would show a secret to everybody who may read Deployments; put it into a Secret, and name that in `secrets`, or in a valueFrom or envFrom of `pod`" .where .name) -}}
+{{- end -}}
 {{- end -}}
 
-{{- /* Upstreams' credentials: their values for workers; for others only that they exist. */ -}}
-{{- define "sluice.credentials" -}}
-{{- range .root.Values.credentials }}
-{{- if $.isWorker }}
-- { name: {{ . }}, valueFrom: { secretKeyRef: { name: {{ $.root.Values.secrets.upstreams }}, key: {{ . }} } } }
-{{- else }}
-- { name: {{ . }}, value: configured }
-{{- end }}
-{{- end }}
+{{- /* The key NAME of a Secret as a variable: a dict of secret, name, isOptional. */ -}}
+{{- define "sluice.reference" -}}
+{{- $reference := dict "name" .secret "key" .name -}}
+{{- if .isOptional }}{{ $_ := set $reference "optional" true }}{{ end -}}
+{{- dict "name" .name "valueFrom" (dict "secretKeyRef" $reference) | toJson -}}
 {{- end -}}
 
 {{- /*
-A Deployment's selector, strategy and pod. A dict of root, component, args, environment (YAML), ports (name: number), probePort, readyPath, graceSeconds,
-startSeconds, resources, scheduling, imageTag, serviceAccount, hasState (mounts the catalogue and the usage directory).
+The environment of a container, as YAML: the chart's own variables, the settings of the values, and the variables of `pod.env`. A dict like that of
+sluice.deployment, with pod merged.
+*/ -}}
+{{- define "sluice.environment" -}}
+{{- $root := .root -}}
+{{- $component := .component -}}
+{{- $own := deepCopy .own -}}
+{{- $references := list -}}
+{{- $settings := .settings | default dict -}}
+{{- range .required }}{{ $references = append $references (dict "secret" $.secret "name" . "isOptional" false) }}{{ end -}}
+{{- range .optional }}{{ $references = append $references (dict "secret" $.secret "name" . "isOptional" true) }}{{ end -}}
+{{- if .isGateway -}}
+{{- $settings = mergeOverwrite (deepCopy (.defaults | default dict)) (deepCopy $root.Values.settings) (deepCopy $settings) -}}
+{{- $own = merge $own (dict "OPERATIONS_HOST" $root.Values.listenAddress "OPERATIONS_PORT" "9100" "SLUICE_CATALOGUE" "/etc/sluice/catalogue.yaml" "USAGE_DIRECTORY" "/var/lib/sluice/usage") -}}
+{{- $references = append $references (dict "secret" $root.Values.secrets.redis "name" "REDIS_URL") -}}
+{{- if $root.Values.simulator.enabled }}{{ $_ := set $own "SIMULATOR_URL" (printf "http://%s-simulator:8089" (include "sluice.fullname" $root)) }}{{ end -}}
+{{- /* Upstreams' credentials: their values for workers; for others only that they exist. */ -}}
+{{- range $root.Values.credentials -}}
+{{- if hasPrefix "worker-" $component -}}
+{{- $references = append $references (dict "secret" $root.Values.secrets.upstreams "name" .) -}}
+{{- else -}}
+{{- $_ := set $own . "configured" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if $root.Values.certificateAuthorities }}{{ $_ := set $own "NODE_EXTRA_CA_CERTS" "/run/certificates/ca.crt" }}{{ end -}}
+{{- $names := keys $own -}}
+{{- range $references }}{{ $names = append $names .name }}{{ end -}}
+{{- range $name, $value := $own }}
+- { name: {{ $name }}, value: {{ $value | quote }} }
+{{- end }}
+{{- range $references }}
+- {{ include "sluice.reference" . }}
+{{- end }}
+{{- range $name, $value := $settings }}
+{{- if has $name $names }}{{ fail (printf "settings of %s: the chart itself sets %s" $component $name) }}{{ end }}
+{{- include "sluice.checkPlain" (dict "root" $root "name" $name "value" ($value | default "") "where" (printf "settings of %s" $component)) }}
+- { name: {{ $name }}, value: {{ $value | quote }} }
+{{- end }}
+{{- $names = concat $names (keys $settings) -}}
+{{- range .pod.env }}
+{{- if has .name $names }}{{ fail (printf "pod.env of %s: %s is set already" $component .name) }}{{ end }}
+{{- $names = append $names .name }}
+{{- if not .valueFrom }}{{ include "sluice.checkPlain" (dict "root" $root "name" .name "value" (.value | default "") "where" (printf "pod.env of %s" $component)) }}{{ end }}
+- {{ toJson . }}
+{{- end }}
+{{- end -}}
+
+{{- /* What `pod` and the role's own `pod` add together, as JSON. */ -}}
+{{- define "sluice.pod" -}}
+{{- $all := .root.Values.pod -}}
+{{- $own := .pod | default dict -}}
+{{- $pod := dict -}}
+{{- range list "annotations" "labels" }}{{ $_ := set $pod . (mergeOverwrite (deepCopy (get $all . | default dict)) (get $own . | default dict)) }}{{ end -}}
+{{- range list "env" "envFrom" "volumes" "volumeMounts" }}{{ $_ := set $pod . (concat (get $all . | default list) (get $own . | default list)) }}{{ end -}}
+{{- toJson $pod -}}
+{{- end -}}
+
+{{- define "sluice.securityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: { drop: [ALL] }
+{{- end -}}
+
+{{- /*
+A Deployment's selector, strategy and pod. A dict of root, component, args, ports (name: number), probePort, readyPath, graceSeconds, startSeconds, resources,
+scheduling, imageTag, serviceAccount, pod, isGateway (has the settings, the catalogue and the usage directory), own (variables that the chart sets), defaults
+(variables that settings replace), settings, and of a Secret: secret (its name), required and optional (its keys).
 */ -}}
 {{- define "sluice.deployment" -}}
+{{- $pod := include "sluice.pod" . | fromJson -}}
 selector:
   matchLabels:
     {{- include "sluice.selector" . | nindent 4 }}
@@ -93,6 +152,13 @@ template:
   metadata:
     labels:
       {{- include "sluice.labels" . | nindent 6 }}
+      {{- with $pod.labels }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+    {{- with $pod.annotations }}
+    annotations:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
   spec:
     serviceAccountName: {{ .serviceAccount | default "default" }}
     automountServiceAccountToken: false
@@ -124,6 +190,20 @@ template:
     {{- with .scheduling }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
+    {{- if .root.Values.certificateAuthorities }}
+    initContainers:
+      # Node reads further authorities from one file.
+      - name: certificates
+        image: {{ include "sluice.image" (dict "root" .root "tag" .imageTag) }}
+        imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+        command: [sh, -c, "awk 1 /run/authorities/* > /run/certificates/ca.crt"]
+        resources: { requests: { cpu: 10m, memory: 32Mi }, limits: { memory: 32Mi } }
+        securityContext:
+          {{- include "sluice.securityContext" . | nindent 10 }}
+        volumeMounts:
+          - { name: authorities, mountPath: /run/authorities, readOnly: true }
+          - { name: certificates, mountPath: /run/certificates }
+    {{- end }}
     containers:
       - name: sluice
         image: {{ include "sluice.image" (dict "root" .root "tag" .imageTag) }}
@@ -131,7 +211,11 @@ template:
         command: [node]
         args: {{ toJson .args }}
         env:
-          {{- .environment | nindent 10 }}
+          {{- include "sluice.environment" (merge (dict "pod" $pod) .) | trim | nindent 10 }}
+        {{- with $pod.envFrom }}
+        envFrom:
+          {{- toYaml . | nindent 10 }}
+        {{- end }}
         ports:
           {{- range $name, $port := .ports }}
           - { name: {{ $name }}, containerPort: {{ $port }} }
@@ -154,18 +238,39 @@ template:
         resources:
           {{- toYaml .resources | nindent 10 }}
         securityContext:
-          allowPrivilegeEscalation: false
-          readOnlyRootFilesystem: true
-          capabilities: { drop: [ALL] }
+          {{- include "sluice.securityContext" . | nindent 10 }}
         volumeMounts:
           - { name: tmp, mountPath: /tmp }
-          {{- if .hasState }}
+          {{- if .isGateway }}
           - { name: catalogue, mountPath: /etc/sluice, readOnly: true }
           - { name: usage, mountPath: /var/lib/sluice/usage }
           {{- end }}
+          {{- if .root.Values.certificateAuthorities }}
+          - { name: certificates, mountPath: /run/certificates, readOnly: true }
+          {{- end }}
+          {{- with $pod.volumeMounts }}
+          {{- toYaml . | nindent 10 }}
+          {{- end }}
     volumes:
       - { name: tmp, emptyDir: { sizeLimit: 1Gi } }
-      {{- if .hasState }}
+      {{- with .root.Values.certificateAuthorities }}
+      - { name: certificates, emptyDir: { sizeLimit: 4Mi } }
+      - name: authorities
+        projected:
+          sources:
+            {{- range $index, $authority := . }}
+            {{- $items := list (dict "key" ($authority.key | default "ca.crt") "path" (printf "%d.crt" $index)) }}
+            {{- if $authority.secret }}
+            - secret: { name: {{ $authority.secret }}, items: {{ toJson $items }} }
+            {{- else }}
+            - configMap: { name: {{ $authority.configMap }}, items: {{ toJson $items }} }
+            {{- end }}
+            {{- end }}
+      {{- end }}
+      {{- with $pod.volumes }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+      {{- if .isGateway }}
       - { name: catalogue, configMap: { name: {{ include "sluice.catalogueConfigMap" .root }} } }
       {{- if .root.Values.usage.claim }}
       - { name: usage, persistentVolumeClaim: { claimName: {{ .root.Values.usage.claim }} } }
