@@ -41,6 +41,7 @@ export const labelBounds: Record<string, string> = {
   name: "a queue or a target that an operator controls",
   outcome: "of an attempt `done`, `failed`, `cancelled` or `dropped`; of a generation `complete`, `left` or a code",
   path: "the pattern of a route, or `other`",
+  protocol: "the number of the protocol that the process writes",
   queue: "a queue of the catalogue",
   role: "`ingress`, `worker` or `control`",
   scope: "`key`, `group`, `account` or `ingress`",

@@ -183,10 +183,10 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   });
   opened.defer(() => api.close());
   const own = { notReady: () => undefined, status: () => ({ ledger: ledger.counts }) };
-  registerProcessMetrics(registry, { ...own, role: "control", version });
+  registerProcessMetrics(registry, { ...own, role: "control" });
   const id = `control-${randomUUID().slice(0, 8)}`;
   const drain = () => {};
-  opened.defer(startProcessReports({ ...own, id, role: "control", version, redis, keyspace, drain, clock, log }));
+  opened.defer(startProcessReports({ ...own, id, role: "control", redis, keyspace, drain, clock, log }));
   const operations = createOperations({ ...own, metrics: registry });
   opened.defer(() => operations.close());
   const resources = opened.move();

@@ -13,6 +13,7 @@ import { RedisSlotBoard } from "#relay/redis/queue-slots.ts";
 import { openSplitQueue } from "#relay/redis/split-queue.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
 import { followControls, type OperatorControls } from "#service/operator-controls.ts";
+import type { Protocols } from "#service/protocol.ts";
 import { type Redis, type RedisPurpose, withStartupTimeLimits } from "#service/redis.ts";
 import type { Board } from "./inspection.ts";
 import { OpenQueues } from "./open-queues.ts";
@@ -25,6 +26,8 @@ export interface BackendDeps {
   connectRedis(purpose: RedisPurpose): Promise<Redis>;
   /** Opens the catalogue; its receiver closes it. */
   watchCatalogue(listeners: WatchListeners): CatalogueWatch;
+  /** By default the protocols of this checkout. */
+  protocols?: Protocols;
 }
 
 export interface Backends {
@@ -51,10 +54,10 @@ export interface Backends {
  */
 export async function openBackends(
   config: { namespace: string; redisUrl: string },
-  { log, report, connectRedis, watchCatalogue }: BackendDeps,
+  { log, report, connectRedis, watchCatalogue, protocols }: BackendDeps,
   resources: AsyncDisposableStack,
 ): Promise<Backends> {
-  const keyspace = keyspaceOf(config.namespace);
+  const keyspace = keyspaceOf(config.namespace, protocols);
   const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
   const connect = async () => {
     const connection = await connectRedis("request");
@@ -65,7 +68,8 @@ export async function openBackends(
   const bodies = await connect();
 
   const openPart = (part: string) => openJobQueue(part, redis, keyspace, onRedisError);
-  const queues = new OpenQueues((name, parts) => openSplitQueue(name, parts, openPart), onRedisError);
+  const { current: protocol } = keyspace.protocols;
+  const queues = new OpenQueues((name, count) => openSplitQueue(name, { count, protocol }, openPart), onRedisError);
   const logged = catalogueLogOf(log);
   const catalogue = watchCatalogue({
     onChange(changed) {
@@ -89,7 +93,7 @@ export async function openBackends(
   const subscriber = await connectRedis("subscribe");
   const mailbox = new Mailbox({ publisher, subscriber }, keyspace, "ingress");
   resources.defer(() => mailbox.close());
-  const slotBoard = new RedisSlotBoard(redis, keyspace, mailbox.self);
+  const slotBoard = new RedisSlotBoard(redis, keyspace, { self: mailbox.self, role: "ingress" });
   const keys = await withStartupTimeLimits(redis, () => KeyFollower.open({ redis, subscriber, keyspace, log }));
   resources.defer(() => keys.close());
   const controls = await withStartupTimeLimits(redis, () => followControls({ redis, subscriber, keyspace }));

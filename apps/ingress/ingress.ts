@@ -26,7 +26,6 @@ import { OpenFiles } from "#service/open-files.ts";
 import { listen } from "#service/operations.ts";
 import { startProcessReports } from "#service/process-reports.ts";
 import { SharedClock } from "#service/shared-clock.ts";
-import { version } from "#service/version.ts";
 import { registerTracingMetrics, type Tracing } from "#tracing/tracing.ts";
 import { Admission } from "./admission/admission.ts";
 import { RateLimiter } from "./admission/rate-limits.ts";
@@ -150,7 +149,6 @@ export async function createIngress(config: IngressProcessConfig, ownDeps: Ingre
           ...own,
           id: self,
           role: "ingress",
-          version,
           redis,
           keyspace,
           drain,
@@ -352,7 +350,7 @@ function handleOf(config: IngressProcessConfig, { clock }: IngressDeps, parts: P
       // The first request may come at once, and the start may have taken longer than a link stays
       // up without a heartbeat.
       const since = clock.now();
-      while (!generations.isReady && clock.now() - since < firstHeartbeatMsMax) await delay(10);
+      while (generations.isStarting && clock.now() - since < firstHeartbeatMsMax) await delay(10);
       return { api, operations: operationsUrl };
     },
     async drain() {

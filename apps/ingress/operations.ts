@@ -8,7 +8,6 @@ import { registerProcessMetrics, stopping } from "#service/metrics.ts";
 import type { OpenFiles } from "#service/open-files.ts";
 import { createOperations } from "#service/operations.ts";
 import type { ProcessReporterOptions } from "#service/process-reports.ts";
-import { version } from "#service/version.ts";
 import type { Backends } from "./backends.ts";
 import type { DetachedGenerations } from "./background/detached.ts";
 import type { Capacity } from "./common/capacity.ts";
@@ -62,7 +61,7 @@ export async function createIngressOperations(options: IngressOperationsOptions)
     controls: () => backends.controls.all(),
   });
   const own = {
-    notReady: () => (draining.aborted ? stopping : generations.isReady ? openFiles.shortage : "no link to Redis"),
+    notReady: () => (draining.aborted ? stopping : (generations.notReady ?? openFiles.shortage)),
     status: () => ({
       role: "ingress",
       catalogue: backends.catalogue.current().version,
@@ -75,7 +74,7 @@ export async function createIngressOperations(options: IngressOperationsOptions)
         .map(({ oldestWaitMs, ...queue }) => ({ ...queue, oldestWaitMs: Math.round(oldestWaitMs) })),
     }),
   };
-  registerProcessMetrics(registry, { ...own, role: "ingress", version });
+  registerProcessMetrics(registry, { ...own, role: "ingress" });
   options.startReports(own);
   const operations = createOperations({
     ...own,

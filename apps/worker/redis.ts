@@ -5,6 +5,7 @@ import { Mailbox } from "#relay/redis/mailbox.ts";
 import { RedisSlotBoard } from "#relay/redis/queue-slots.ts";
 import { splitWorkerOf } from "#relay/redis/split-queue.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
+import type { Protocols } from "#service/protocol.ts";
 import { connectRedis, type Redis } from "#service/redis.ts";
 
 /** The worker closes everything that it opens here. */
@@ -21,8 +22,11 @@ export interface WorkerRedis {
   slotBoardOf(redis: Redis, self: string): SlotBoard;
 }
 
-export function workerRedisOf({ redisUrl, namespace }: { redisUrl: string; namespace: string }): WorkerRedis {
-  const keyspace = keyspaceOf(namespace);
+export function workerRedisOf(
+  { redisUrl, namespace }: { redisUrl: string; namespace: string },
+  protocols?: Protocols,
+): WorkerRedis {
+  const keyspace = keyspaceOf(namespace, protocols);
   const openPart = async (options: JobWorkerOptions): Promise<JobWorker> =>
     openJobWorker(options, await connectRedis(redisUrl, "patient"), keyspace);
   return {
@@ -33,7 +37,7 @@ export function workerRedisOf({ redisUrl, namespace }: { redisUrl: string; names
       const publisher = await connectRedis(redisUrl, "request");
       return new Mailbox({ publisher, subscriber }, keyspace, "worker");
     },
-    queueWorkerOf: (options) => splitWorkerOf(options, openPart),
-    slotBoardOf: (redis, self) => new RedisSlotBoard(redis, keyspace, self),
+    queueWorkerOf: (options) => splitWorkerOf(options, keyspace.protocols, openPart),
+    slotBoardOf: (redis, self) => new RedisSlotBoard(redis, keyspace, { self, role: "worker" }),
   };
 }

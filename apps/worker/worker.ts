@@ -20,7 +20,6 @@ import { startProcessReports } from "#service/process-reports.ts";
 import { type Redis, withStartupTimeLimits } from "#service/redis.ts";
 import type { SecretFiles } from "#service/secret-files.ts";
 import { SharedClock } from "#service/shared-clock.ts";
-import { version } from "#service/version.ts";
 import { registerTracingMetrics, type Tracing } from "#tracing/tracing.ts";
 import { AnswerMemory } from "./answer/answer-memory.ts";
 import { AttachmentBudget } from "./attachments/attachment-budget.ts";
@@ -187,14 +186,13 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     notReady: () => (queues.isStopping ? stopping : relay.isReady() ? undefined : "no link to Redis"),
     status: () => statusOf(catalogue, queues, intake, routing, load, clock),
   };
-  registerProcessMetrics(registry, { ...own, role: "worker", version });
+  registerProcessMetrics(registry, { ...own, role: "worker" });
   const { requestStop: drain = () => {} } = deps;
   opened.defer(
     startProcessReports({
       ...own,
       id: relay.mailbox.self,
       role: "worker",
-      version,
       redis,
       keyspace,
       drain,

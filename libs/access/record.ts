@@ -59,6 +59,13 @@ const keyRecordSchema = Type.Object({
     }),
   ),
   disabledAt: Type.Optional(time("Epoch milliseconds: since when its account is disabled.")),
+  protocol: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      description:
+        "The lowest protocol whose processes know all that restricts the key. Others do not serve it. Absent: all do.",
+    }),
+  ),
   version: Type.Optional(
     Type.Integer({
       minimum: 0,

@@ -1,12 +1,14 @@
 /**
  * The format of messages between mailboxes: envelopes of frames, binary, little-endian.
  *
- *     envelope  version:u8  senderLength:u8  sender:ascii  frame*
+ *     envelope  protocol:u8  senderLength:u8  sender:ascii  frame*
  *     frame     kind:u8  number:u32  attempt:u16  seq:u32  length:u32  payload
  *
  * `number` is the generation's number at its owner. Number and mailbox together identify a
  * generation.
  */
+import type { Protocols } from "#service/protocol.ts";
+
 export const frameKinds = {
   /** Worker → owner. Sequenced: `seq` counts up from 0; lost frames are resent on demand. */
   accept: 1,
@@ -78,17 +80,19 @@ export const decodeAccept = (payload: Buffer): Accept | undefined =>
   payload.length === 3 ? { waits: payload[0] === 1, freeSlots: payload.readUInt16LE(1) } : undefined;
 
 export const noPayload: Buffer = Buffer.alloc(0);
-const version = 1;
 const frameHeadBytes = 15;
 
 export const frameBytesOf = (frame: Frame): number => frameHeadBytes + frame.payload.length;
 
-/** Encodes all frames as one envelope. `sender` is ASCII, at most 255 bytes. */
-export function encodeEnvelope(sender: string, frames: readonly Frame[]): Buffer {
+/**
+ * Encodes all frames as one envelope. `sender` is ASCII, at most 255 bytes; `protocol` is one that
+ * the receiver reads. The layout is the same in all protocols so far.
+ */
+export function encodeEnvelope(sender: string, frames: readonly Frame[], protocol: number): Buffer {
   let length = 2 + sender.length;
   for (const frame of frames) length += frameBytesOf(frame);
   const bytes = Buffer.allocUnsafe(length);
-  bytes[0] = version;
+  bytes[0] = protocol;
   bytes[1] = sender.length;
   bytes.write(sender, 2, "latin1");
   let at = 2 + sender.length;
@@ -110,11 +114,13 @@ export interface Envelope {
 }
 
 /**
- * Undefined if the bytes are not an envelope of this version. Payloads share the memory of `bytes`.
+ * Undefined if the bytes are not an envelope of these protocols. Payloads share the memory of
+ * `bytes`.
  */
-export function decodeEnvelope(bytes: Buffer): Envelope | undefined {
-  const senderLength = bytes[1];
-  if (bytes[0] !== version || senderLength === undefined || bytes.length < 2 + senderLength) return undefined;
+export function decodeEnvelope(bytes: Buffer, { oldest, current }: Protocols): Envelope | undefined {
+  const [protocol, senderLength] = bytes;
+  if (protocol === undefined || protocol < oldest || protocol > current) return undefined;
+  if (senderLength === undefined || bytes.length < 2 + senderLength) return undefined;
   let at = 2 + senderLength;
   const sender = bytes.toString("latin1", 2, at);
   const frames: Frame[] = [];

@@ -13,6 +13,11 @@ export function registerRelayMetrics(registry: Registry, transport: Transport, r
   counter("sluice_frames_sent_total", "Frames that left this process.", () => statistics.framesSent);
   counter("sluice_frames_received_total", "Frames that reached this process.", () => statistics.framesReceived);
   counter("sluice_frames_resent_total", "Frames that were sent again because the owner missed them.", resends);
+  counter(
+    "sluice_unreadable_envelopes_total",
+    "Envelopes of frames that this process cannot read, such as those of another protocol.",
+    () => statistics.unreadableEnvelopes,
+  );
   counter("sluice_publishes_total", "Envelopes published.", () => statistics.publishes);
   counter(
     "sluice_publish_failures_total",

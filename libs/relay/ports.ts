@@ -19,6 +19,8 @@ export interface TransportStatistics {
   publishFailures: number;
   framesSent: number;
   framesReceived: number;
+  /** Envelopes that this process cannot read. */
+  unreadableEnvelopes: number;
   /** Milliseconds of the last round trip of a PUBLISH. */
   roundTripMs: number;
 }
@@ -162,8 +164,16 @@ export interface QueueLoad {
  * often while the queue is idle; an announcement expires if its process stops renewing it.
  */
 export interface SlotBoard {
-  /** Resolves with the load of the queue. Rejects if Redis does not answer. */
+  /**
+   * Resolves with the load of the queue, as far as it concerns jobs of this process's protocol.
+   * Rejects if Redis does not answer.
+   */
   announce(queue: string, announcement: SlotAnnouncement): Promise<QueueLoad>;
   /** Withdraws the announcement of this process. Rejects if Redis does not answer. */
   withdraw(queue: string): Promise<void>;
+  /**
+   * Whether workers serve the queue that read jobs of the protocol before or after this process's.
+   * Rejects if Redis does not answer.
+   */
+  hasOtherWorkers(queue: string): Promise<boolean>;
 }

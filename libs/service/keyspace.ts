@@ -4,16 +4,24 @@
  * https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags. Names
  * without braces spread over all servers.
  */
+import { protocols as ownProtocols, type Protocols } from "./protocol.ts";
+
 export type Keyspace = ReturnType<typeof keyspaceOf>;
 
-/**
- * The names of a queue's parts. The first has the queue's own name; no queue of the catalogue has a
- * name with `~`.
- */
-export const partNamesOf = (queue: string, parts: number): string[] =>
-  Array.from({ length: parts }, (_, part) => (part === 0 ? queue : `${queue}~${part}`));
+/** The queue for jobs of a protocol; no queue of the catalogue has a name with `@`. */
+const queueOf = (queue: string, protocol: number): string => (protocol === 1 ? queue : `${queue}@${protocol}`);
 
-export function keyspaceOf(namespace: string) {
+/**
+ * The names of a queue's parts for jobs of a protocol. The first has the queue's own name; no queue
+ * of the catalogue has a name with `~`.
+ */
+export const partNamesOf = (queue: string, parts: number, protocol: number): string[] => {
+  const name = queueOf(queue, protocol);
+  return Array.from({ length: parts }, (_, part) => (part === 0 ? name : `${name}~${part}`));
+};
+
+/** `protocols` of this process, but for tests of upgrades. */
+export function keyspaceOf(namespace: string, protocols: Protocols = ownProtocols) {
   /** The beginning of the names of a family of keys. */
   const family = (name: string) => `{${namespace}:${name}}`;
   /**
@@ -21,6 +29,7 @@ export function keyspaceOf(namespace: string) {
    */
   const lasting = `{${namespace}}`;
   return {
+    protocols,
     /** BullMQ's prefix of a queue: its keys are `<prefix>:<queue>:…`. */
     queuePrefix: (queue: string) => family(`queue:${queue}`),
     /** The pub/sub channel of a process. */
@@ -81,10 +90,10 @@ export function keyspaceOf(namespace: string) {
     /** Pub/sub channel: announces changes of `keys`. */
     keysChanged: `${lasting}:keys:changed`,
     /**
-     * Hash: a process → the slots of this queue that it announces: see
+     * Hash: a process → the slots for jobs of a protocol on this queue that it announces: see
      * libs/relay/redis/queue-slots.ts.
      */
-    queueSlots: (queue: string) => `${family(`queue:${queue}`)}:slots`,
+    queueSlots: (queue: string, protocol: number) => `${family(`queue:${queueOf(queue, protocol)}`)}:slots`,
     /** Hash: a process → what it reports about itself (JSON, libs/service/process-reports.ts). */
     processes: family("processes"),
     /** Hash: the processes that operators have asked to drain. */

@@ -1,5 +1,7 @@
 /** Metrics whose value is read when they are scraped, and those that every process has. */
 import { Counter, Gauge, type Registry } from "prom-client";
+import { protocols } from "./protocol.ts";
+import { build } from "./version.ts";
 
 /** Registers metrics without labels. A gauge whose `read` rejects is NaN. */
 export function readMetrics(registry: Registry) {
@@ -33,20 +35,19 @@ export const stopping = "stopping";
 
 export interface ProcessFacts {
   role: "ingress" | "worker" | "control";
-  version: string;
   /** Why the process accepts no work, in a few words; undefined when it is ready. */
   notReady(): string | undefined;
 }
 
 /** Registers what every process says of itself. */
-export function registerProcessMetrics(registry: Registry, { role, version, notReady }: ProcessFacts): void {
+export function registerProcessMetrics(registry: Registry, { role, notReady }: ProcessFacts): void {
   const registers = [registry];
   new Gauge({
     name: "sluice_process_info",
-    help: "1, with the role and the version of the process.",
-    labelNames: ["role", "version"],
+    help: "1, with the role of the process, its version and commit, and the protocol that it writes.",
+    labelNames: ["role", "version", "protocol"],
     registers,
-  }).set({ role, version }, 1);
+  }).set({ role, version: build, protocol: protocols.current }, 1);
   new Gauge({
     name: "sluice_ready",
     help: "1 while the process is ready, as /readyz says; 0 while it is not.",

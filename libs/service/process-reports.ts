@@ -10,6 +10,7 @@ import type { Logger } from "pino";
 import type { Clock } from "./clock.ts";
 import type { Keyspace } from "./keyspace.ts";
 import type { Redis } from "./redis.ts";
+import { build } from "./version.ts";
 
 const reportEveryMs = 1_000;
 /** A report that is older than this is of a process that vanished. */
@@ -23,6 +24,7 @@ const resolutionMs = 10;
 export interface ProcessReport {
   id: string;
   role: "ingress" | "worker" | "control";
+  /** With its commit. */
   version: string;
   host: string;
   pid: number;
@@ -40,7 +42,7 @@ export interface ProcessReport {
   status: object;
 }
 
-export interface ProcessReporterOptions extends Pick<ProcessReport, "id" | "role" | "version"> {
+export interface ProcessReporterOptions extends Pick<ProcessReport, "id" | "role"> {
   redis: Redis;
   keyspace: Keyspace;
   notReady(): string | undefined;
@@ -56,7 +58,7 @@ export interface ProcessReporterOptions extends Pick<ProcessReport, "id" | "role
  * soon.
  */
 export function startProcessReports(options: ProcessReporterOptions): () => Promise<void> {
-  const { redis, keyspace, id, role, version, clock, log } = options;
+  const { redis, keyspace, id, role, clock, log } = options;
   const startedAt = clock.epoch();
   const delay = monitorEventLoopDelay({ resolution: resolutionMs });
   delay.enable();
@@ -70,7 +72,7 @@ export function startProcessReports(options: ProcessReporterOptions): () => Prom
     const report: ProcessReport = {
       id,
       role,
-      version,
+      version: build,
       host: hostname(),
       pid: process.pid,
       startedAt,

@@ -8,7 +8,7 @@
 import { randomUUID } from "node:crypto";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import { detectResources, envDetector, resourceFromAttributes } from "@opentelemetry/resources";
-import { version } from "#service/version.ts";
+import { build } from "#service/version.ts";
 import { sendMsMax } from "./bounds.ts";
 import { type FinishedSpan, type SpanEvent, spanKinds } from "./span.ts";
 
@@ -19,7 +19,7 @@ type Time = OtlpSpan["startTime"];
 const noTime: Time = [0, 0];
 const errorStatus = 2;
 const noStatus = { code: 0 };
-const scope = { name: "sluice", version };
+const scope = { name: "sluice", version: build };
 
 /**
  * `role` names the process: the service is called `sluice-<role>` unless OTEL_SERVICE_NAME or
@@ -29,7 +29,7 @@ export function openExporter(role: string): (spans: readonly FinishedSpan[]) => 
   const exporter = new OTLPTraceExporter();
   const resource = resourceFromAttributes({
     "service.name": `sluice-${role}`,
-    "service.version": version,
+    "service.version": build,
     "service.instance.id": randomUUID(),
   }).merge(detectResources({ detectors: [envDetector] }));
   return (spans) =>

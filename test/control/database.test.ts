@@ -6,6 +6,7 @@ import { after, test } from "node:test";
 import { sql } from "kysely";
 import { StartupFault } from "#service/startup.ts";
 import { openDatabase } from "../../apps/control/database/database.ts";
+import { migrate } from "../../apps/control/database/migrations.ts";
 import { embeddedDirectory } from "../support/embedded.ts";
 import { startPostgres } from "../support/postgres.ts";
 
@@ -26,6 +27,24 @@ test("several processes that start at once migrate a new database together", asy
     assert.ok((rows[0]?.count ?? 0) > 0);
   }
   await Promise.all(opened.map((each) => each[Symbol.asyncDispose]()));
+});
+
+test("the release before starts with the tables of the next one, and no earlier one does", async () => {
+  const url = await server.createDatabase();
+  await using opened = await openDatabase({ url, directory });
+  const { database } = opened;
+  await sql`insert into kysely_migration (name, timestamp) values ('9999-of-the-next-release', '2099-01-01T00:00:00.000Z')`.execute(
+    database,
+  );
+  await migrate(database, { oldest: 1, current: 2 });
+  await migrate(database, { oldest: 1, current: 1 });
+  await migrate(database, { oldest: 2, current: 3 });
+  await migrate(database, { oldest: 1, current: 2 });
+  await assert.rejects(openDatabase({ url, directory }), (error: Error) => {
+    assert.ok(error instanceof StartupFault);
+    assert.match(error.message, /its tables are those of a later version/);
+    return true;
+  });
 });
 
 test("a second process cannot open the embedded database, and says who has it", async () => {

@@ -5,6 +5,7 @@ import { createKey, hashOf } from "#access/key.ts";
 import { addRecord, revokeRecord } from "#access/projection.ts";
 import type { KeyRecord } from "#access/record.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
+import { protocols } from "#service/protocol.ts";
 import { connectRedis } from "#service/redis.ts";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
 import { brokenTextOf } from "../support/stream.ts";
@@ -53,6 +54,17 @@ const revoked = await keyWith({ revokedAt: Date.now() - 1_000 });
 const expired = await keyWith({ expiresAt: Date.now() - 1_000 });
 const otherDigit = (character: string | undefined) => (character === "0" ? "1" : "0");
 const mistyped = live.slice(0, -1) + otherDigit(live.at(-1));
+
+test("a key whose restrictions only a later version knows is not served, and a client tries again elsewhere", async () => {
+  const later = await keyWith({ protocol: protocols.current + 1 });
+  const own = await keyWith({ protocol: protocols.current });
+  for (const url of urls) {
+    const response = await fetch(`${url}/v1/models`, { headers: bearer(later) });
+    assert.equal(response.status, 503);
+    assert.ok(Number(response.headers.get("retry-after")) >= 1);
+    assert.equal(await statusAt(url, bearer(own)), 200);
+  }
+});
 
 test("a key is accepted at once everywhere, also where no notice of it has arrived", async () => {
   for (const url of urls) {

@@ -46,7 +46,7 @@ test("the slots of an idle worker are known at all times", async () => {
   await using gateway = await startGateway({ workers: [capacities], catalogue });
   const redis = await connectRedis(gateway.redis.url, "patient");
   try {
-    const key = keyspaceOf("sluice").queueSlots("chat");
+    const key = keyspaceOf("sluice").queueSlots("chat", 1);
     const expiries = async () => Object.values(await redis.hgetall(key)).map((text) => Number(text.split(" ")[2]));
     await until("the worker is idle", async () => (await expiries()).some((at) => at - Date.now() > 10_000));
     const startedAt = performance.now();

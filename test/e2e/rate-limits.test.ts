@@ -212,7 +212,7 @@ test("budgets follow Redis' clock: an ingress whose clock is days off neither be
   for (const offMs of [86_400_000, -86_400_000, 40 * 86_400_000]) {
     const clock = { now: systemClock.now, epoch: () => Date.now() + offMs };
     const environment = { REDIS_URL: gateway.redis.url, SLUICE_CATALOGUE: gateway.catalogueFile, PORT: "0" };
-    const off = await startIngress({ ...environment, SIMULATOR_URL: gateway.simulatorUrl }, clock);
+    const off = await startIngress({ ...environment, SIMULATOR_URL: gateway.simulatorUrl }, { clock });
     try {
       const key = await gateway.createKey("spending");
       const budget = keyspace.limit("key", `key_${hashOf(key).slice(0, 24)}`, "budget");

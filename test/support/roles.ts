@@ -8,6 +8,7 @@ import { watchCatalogue } from "#catalogue/watch.ts";
 import { relayBounds } from "#relay/bounds.ts";
 import { type Clock, systemClock } from "#service/clock.ts";
 import { readSettings, serviceConfigOf } from "#service/config.ts";
+import type { Protocols } from "#service/protocol.ts";
 import { connectRedis } from "#service/redis.ts";
 import { SecretFiles } from "#service/secret-files.ts";
 import { openTracing } from "#tracing/tracing.ts";
@@ -35,7 +36,16 @@ export interface Started {
 const log = pino({ level: process.env.TEST_LOGS ? "info" : "silent" });
 const simulatorGraceMs = 10_000;
 
-export async function startIngress(env: Environment, clock: Clock = systemClock): Promise<Started> {
+export interface RoleOptions {
+  clock?: Clock;
+  /** The protocols of another release. */
+  protocols?: Protocols;
+}
+
+export async function startIngress(
+  env: Environment,
+  { clock = systemClock, protocols }: RoleOptions = {},
+): Promise<Started> {
   const config = { ...serviceConfigOf(env), ...ingressConfigOf(env) };
   const ingress = await createIngress(config, {
     log,
@@ -46,12 +56,17 @@ export async function startIngress(env: Environment, clock: Clock = systemClock)
     report: () => {},
     connectRedis: (purpose) => connectRedis(config.redisUrl, purpose),
     watchCatalogue: (listeners) => watchCatalogue(config.catalogueFile, env, listeners),
+    ...(protocols && { protocols }),
   });
   const urls = await ingress.listen();
   return { urls, stop: () => ingress.drain().then(ingress.close), close: () => ingress.close() };
 }
 
-export async function startWorker(env: Environment, args: string[], clock: Clock = systemClock): Promise<Started> {
+export async function startWorker(
+  env: Environment,
+  args: string[],
+  { clock = systemClock, protocols }: RoleOptions = {},
+): Promise<Started> {
   const secrets = new SecretFiles(env);
   const config = loadWorkerConfig(env, args);
   const worker = await createWorker(config, {
@@ -60,7 +75,7 @@ export async function startWorker(env: Environment, args: string[], clock: Clock
     clock,
     bounds: relayBounds,
     registry: new Registry(),
-    redis: workerRedisOf(config),
+    redis: workerRedisOf(config, protocols),
     secrets,
     upstreams: new Upstreams(createAuthorization(secrets.environment), env),
     watchCatalogue: (listeners) => watchCatalogue(config.catalogueFile, env, listeners),

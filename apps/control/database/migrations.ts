@@ -1,10 +1,12 @@
 /**
  * Brings the tables up to date at start. Migrations only go forward, each in its own transaction;
- * several processes may start at once. A migration must leave the tables usable for the version
- * before it: it adds, and removes only what that version no longer uses.
+ * several processes may start at once. A migration must leave the tables usable for the release
+ * before it: it adds, and removes only what that release no longer uses. So that release also
+ * starts with the tables of the next one, which is how an upgrade is taken back.
  */
-import type { Kysely } from "kysely";
-import { type Migration, Migrator } from "kysely/migration";
+import { type Kysely, sql } from "kysely";
+import { DEFAULT_MIGRATION_TABLE, type Migration, Migrator } from "kysely/migration";
+import { protocols as ownProtocols, type Protocols } from "#service/protocol.ts";
 import { up as ledger } from "./migrations/0001-ledger.ts";
 import { up as accounts } from "./migrations/0002-accounts.ts";
 import { up as signIn } from "./migrations/0003-sign-in.ts";
@@ -18,6 +20,7 @@ import { up as views } from "./migrations/0011-views.ts";
 import { up as content } from "./migrations/0012-content.ts";
 import { up as usageUnits } from "./migrations/0013-usage-units.ts";
 import { up as mailedInvitations } from "./migrations/0014-mailed-invitations.ts";
+import { up as protocol } from "./migrations/0015-protocol.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -34,10 +37,33 @@ const migrations: Record<string, Migration> = {
   "0012-content": { up: content },
   "0013-usage-units": { up: usageUnits },
   "0014-mailed-invitations": { up: mailedInvitations },
+  "0015-protocol": { up: protocol },
 };
+const lastOwn = Object.keys(migrations).at(-1) as string;
 
-export async function migrate<Tables>(database: Kysely<Tables>): Promise<void> {
-  const migrator = new Migrator({ db: database, provider: { getMigrations: async () => migrations } });
+/** Migrations of later releases that the tables have. */
+async function laterMigrations<Tables>(database: Kysely<Tables>): Promise<Record<string, Migration>> {
+  const tables = await database.introspection.getTables({ withInternalKyselyTables: true });
+  if (!tables.some(({ name }) => name === DEFAULT_MIGRATION_TABLE)) return {};
+  const { rows } = await sql<{ name: string }>`
+    select name from ${sql.table(DEFAULT_MIGRATION_TABLE)} where name > ${lastOwn}`.execute(database);
+  return Object.fromEntries(rows.map(({ name }) => [name, { up: async () => {} }]));
+}
+
+/** Rejects if a later release no longer lets this one use the tables. */
+export async function migrate<Tables>(
+  database: Kysely<Tables>,
+  { oldest, current }: Protocols = ownProtocols,
+): Promise<void> {
+  const later = await laterMigrations(database);
+  const migrator = new Migrator({
+    db: database,
+    provider: { getMigrations: async () => ({ ...migrations, ...later }) },
+  });
   const { error } = await migrator.migrateToLatest();
   if (error !== undefined) throw error;
+  await sql`update protocol set oldest = ${oldest} where oldest < ${oldest}`.execute(database);
+  const { rows } = await sql<{ oldest: number }>`select oldest from protocol`.execute(database);
+  if ((rows[0]?.oldest ?? 1) > current)
+    throw new Error("its tables are those of a later version; start that one, or the one before it");
 }

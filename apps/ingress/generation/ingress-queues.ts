@@ -14,6 +14,12 @@ import { Capacity, type Claim } from "../common/capacity.ts";
 import { overloadOf } from "../common/failures.ts";
 import type { Result } from "../common/refusal.ts";
 
+/**
+ * Which workers serve a queue: ones that run this process's jobs, none, or only ones of another
+ * protocol; unknown at first.
+ */
+export type ServingWorkers = "unknown" | "some" | "none" | "other";
+
 export interface IngressQueue {
   readonly jobs: JobQueue;
   /** Its items are the numbers of generations. */
@@ -28,6 +34,7 @@ export interface IngressQueue {
    * generations wait here.
    */
   awaySince: number | undefined;
+  workers: ServingWorkers;
   /** Generations that ran when the slots were last shared. */
   announcedRunning: number;
   /** How many heartbeats ago the slots were last shared. */
@@ -60,6 +67,7 @@ export class IngressQueues {
       admission: new AdmissionQueue<number>(),
       waiting: new Capacity(0, { own: 1 }),
       awaySince: undefined,
+      workers: "unknown",
       announcedRunning: 0,
       heartbeatsAgo: idleReadHeartbeats,
     };
@@ -72,11 +80,6 @@ export class IngressQueues {
     return [...this.#queues].filter(([, { waiting }]) => waiting.max > 0).map(([name, { waiting }]) => [name, waiting]);
   }
 
-  /** The queues that any generation has used. */
-  get used(): Iterable<IngressQueue> {
-    return this.#queues.values();
-  }
-
   /** Every open queue. */
   get all(): IngressQueue[] {
     return [...this.#options.jobQueues.keys()].map((name) => this.of(name) as IngressQueue);
@@ -84,12 +87,12 @@ export class IngressQueues {
 
   /**
    * Whether the slots of the queue should be shared with this heartbeat: always while the queue has
-   * generations of this ingress, now and then otherwise.
+   * generations of this ingress or waits for workers of its protocol, now and then otherwise.
    */
   isShareDue(queue: IngressQueue): boolean {
-    const { admission, waiting, announcedRunning } = queue;
+    const { admission, waiting, announcedRunning, workers } = queue;
     const isIdle = admission.runningSize === 0 && waiting.used === 0 && announcedRunning === 0;
-    return ++queue.heartbeatsAgo >= idleReadHeartbeats || !isIdle;
+    return ++queue.heartbeatsAgo >= idleReadHeartbeats || !isIdle || workers === "other";
   }
 
   /**
@@ -108,6 +111,8 @@ export class IngressQueues {
       const announcement = { slots: 0, usedSlots: 0, running };
       const load = await slotBoard.announce(jobs.name, announcement);
       admission.slots = load.slots === 0 ? undefined : load.slots - load.running;
+      if (load.slots > 0) queue.workers = "some";
+      else queue.workers = (await slotBoard.hasOtherWorkers(jobs.name)) ? "other" : "none";
       const wasAway = queue.awaySince !== undefined;
       queue.awaySince = undefined;
       return wasAway ? "back" : undefined;

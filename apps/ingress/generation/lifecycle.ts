@@ -119,6 +119,8 @@ export class GenerationLifecycle implements TransportHandlers {
   #isStopping = false;
   /** When the link to Redis was last seen to work. */
   #linkedAt = Number.NEGATIVE_INFINITY;
+  /** Whether it has been ready. */
+  #hasServed = false;
   /** The next step of generations that wait for Redis. */
   readonly #awaitingRedis = new Map<Generation, () => void>();
 
@@ -615,7 +617,7 @@ export class GenerationLifecycle implements TransportHandlers {
     const now = this.#now();
     this.#endHopeless(now);
     this.#applyAll(this.#owner.tick(now));
-    for (const queue of this.#queues.used) {
+    for (const queue of this.#queues.all) {
       if (this.#queues.isShareDue(queue)) void this.#shareSlots(queue);
       this.#dispatchNext(queue);
     }
@@ -673,6 +675,27 @@ export class GenerationLifecycle implements TransportHandlers {
     return isLinked;
   }
 
+  /**
+   * Why new callers should go to another ingress; undefined if this one can serve them. A queue
+   * whose workers all have another protocol keeps an ingress from becoming ready; one that serves
+   * goes on as long as it can serve any queue.
+   */
+  get notReady(): string | undefined {
+    if (!this.isReady) return "no link to Redis";
+    const queues = this.#queues.all;
+    const other = queues.find(({ workers }) => workers === "other");
+    if (other !== undefined && (!this.#hasServed || queues.every(({ workers }) => workers !== "some")))
+      return `the workers of the queue ${other.jobs.name} have another protocol`;
+    if (!this.#hasServed && this.isStarting) return "starting";
+    this.#hasServed = true;
+    return undefined;
+  }
+
+  /** Whether it has not heard from Redis, or about the workers of a queue, since its start. */
+  get isStarting(): boolean {
+    return !this.isReady || this.#queues.all.some(({ workers }) => workers === "unknown");
+  }
+
   /** Generations that are not over, or not read to their end. */
   get size(): number {
     return this.#openCount;
@@ -716,7 +739,7 @@ export class GenerationLifecycle implements TransportHandlers {
         if (state !== "waiting") client.ingressQueue.admission.gone(number);
         this.#applyAll(this.#owner.probed(number, attempt, state, now));
       }
-      for (const queue of this.#queues.used) this.#dispatchNext(queue);
+      for (const queue of this.#queues.all) this.#dispatchNext(queue);
     } catch {
       this.#owner.probeFailed();
     }

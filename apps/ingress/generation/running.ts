@@ -2,7 +2,7 @@
 
 import type { CommandAnswer, GenerationFilter, RunningGeneration } from "#service/generation-commands.ts";
 import type { Generation } from "./generation.ts";
-import type { IngressQueue } from "./ingress-queues.ts";
+import type { IngressQueue, ServingWorkers } from "./ingress-queues.ts";
 
 /**
  * The oldest `limit` of those that match the filter, of generations in the order of their start,
@@ -52,6 +52,7 @@ export interface QueueStatistics {
   queue: string;
   /** The workers' slots that no other ingress uses; undefined if unknown. */
   slots: number | undefined;
+  workers: ServingWorkers;
   /**
    * Generations of this ingress that wait for a worker, and those of them that are in its admission
    * queue.
@@ -75,10 +76,10 @@ export function statisticsOf(
   now: number,
 ): QueueStatistics[] {
   const byQueue = new Map<string, QueueStatistics>();
-  for (const { jobs, admission } of queues) {
+  for (const { jobs, admission, workers } of queues) {
     const { slots, waitingSize: admissionQueueSize } = admission;
     const counts = { waiting: 0, admissionQueueSize, running: 0, oldestWaitMs: 0, groups: [], otherGroups: 0 };
-    byQueue.set(jobs.name, { queue: jobs.name, slots, ...counts });
+    byQueue.set(jobs.name, { queue: jobs.name, slots, workers, ...counts });
   }
   const groups = new Map<QueueStatistics, Map<string, number>>();
   for (const generation of generations) {

@@ -109,7 +109,14 @@ function histogramsOf(registry: Registry) {
 /** The state read at a scrape. */
 export interface IngressReadings {
   /** Generations of this process by queue and state, and how long the oldest has waited. */
-  queues(): { queue: string; waiting: number; admissionQueueSize: number; running: number; oldestWaitMs: number }[];
+  queues(): {
+    queue: string;
+    workers: string;
+    waiting: number;
+    admissionQueueSize: number;
+    running: number;
+    oldestWaitMs: number;
+  }[];
   /** How long a request may wait, by queue of the catalogue. */
   waitsMax(): { queue: string; waitMs: number }[];
   /**
@@ -135,7 +142,8 @@ export interface IngressReadings {
 export function registerIngressGauges(registry: Registry, readings: IngressReadings): () => Promise<void> {
   const gauges = gaugesOf(registry);
   return async () => {
-    for (const { queue, waiting, admissionQueueSize, running, oldestWaitMs } of readings.queues()) {
+    for (const { queue, workers, waiting, admissionQueueSize, running, oldestWaitMs } of readings.queues()) {
+      gauges.mismatch.set({ queue }, Number(workers === "other"));
       gauges.generations.set({ queue, state: "waiting" }, waiting);
       gauges.generations.set({ queue, state: "running" }, running);
       gauges.queued.set({ queue }, admissionQueueSize);
@@ -178,6 +186,11 @@ function gaugesOf(registry: Registry) {
     waitMax: gauge(
       "sluice_queue_wait_max_seconds",
       "How long a request may wait for a worker: waitMs of the queue in the catalogue.",
+      "queue",
+    ),
+    mismatch: gauge(
+      "sluice_queue_protocol_mismatch",
+      "1 while the only workers of a queue are of another protocol and cannot run this ingress's jobs.",
       "queue",
     ),
     jobs: gauge("sluice_queue_jobs", "Jobs on a queue by state, counted over all processes.", "queue", "state"),

@@ -13,11 +13,12 @@ import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import { realtimePath } from "#operations/realtime/operation.ts";
 import type { Clock } from "#service/clock.ts";
+import { protocols } from "#service/protocol.ts";
 import type { BeginTrace } from "#tracing/tracing.ts";
 import { headerBytesMax, refusedMs } from "../common/bounds.ts";
 import type { IngressConfig } from "../common/config.ts";
 import { isSocketHandshake, pathOf, requestIdHeadersOf } from "../common/endpoints.ts";
-import { addressNotAllowed, failureOf, invalidKey, notFoundOf } from "../common/failures.ts";
+import { addressNotAllowed, failureOf, invalidKey, notFoundOf, unavailable } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
 import { outlastRedis } from "../common/outlast-redis.ts";
 import { invalidRequest, Refusal } from "../common/refusal.ts";
@@ -184,9 +185,10 @@ function identifies({ keys, clock }: RequestServerOptions, request: FastifyReque
 
 /**
  * Opens the claims of an authenticated caller. Throws Refusal for an address that its key does not
- * allow.
+ * allow, and for a key with restrictions that only processes of a later protocol know.
  */
 function openClaims({ bodies, unread }: RequestServerOptions, request: FastifyRequest, reply: FastifyReply): void {
+  if ((request.caller.protocol ?? 1) > protocols.current) throw new Refusal(unavailable);
   if (!allowsAddress(request.caller, request.ip)) throw new Refusal(addressNotAllowed(request.ip));
   bodies.open(request);
   const { socket } = request.raw;

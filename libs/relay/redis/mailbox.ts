@@ -10,6 +10,7 @@
  */
 import { randomBytes } from "node:crypto";
 import type { Keyspace } from "#service/keyspace.ts";
+import { nameSuffixOf, type Protocols, protocolOf } from "#service/protocol.ts";
 import type { Redis } from "#service/redis.ts";
 import {
   busyBytesMax,
@@ -25,6 +26,8 @@ import type { Transport, TransportHandlers, TransportStatistics } from "../ports
 interface Destination {
   readonly mailbox: string;
   readonly channel: string;
+  /** A protocol that both ends read. */
+  readonly protocol: number;
   frames: Frame[];
   bytes: number;
   isPublishing: boolean;
@@ -84,8 +87,8 @@ export interface MailboxConnections {
 const writeHeartbeats = 3;
 
 /** A unique name that begins with the role. */
-const incarnationOf = (role: string) =>
-  `${role}-${randomBytes(9).toString("base64url").replaceAll("-", "a").replaceAll("_", "b")}`;
+const incarnationOf = (role: string, protocols: Protocols) =>
+  `${role}-${randomBytes(9).toString("base64url").replaceAll("-", "a").replaceAll("_", "b")}${nameSuffixOf(protocols)}`;
 
 /** A new mailbox. Its `close` disconnects both connections. */
 export class Mailbox implements Transport {
@@ -95,6 +98,7 @@ export class Mailbox implements Transport {
     publishFailures: 0,
     framesSent: 0,
     framesReceived: 0,
+    unreadableEnvelopes: 0,
     roundTripMs: 0,
   };
   readonly #keyspace: Keyspace;
@@ -109,7 +113,7 @@ export class Mailbox implements Transport {
   #heartbeats = 0;
 
   constructor({ publisher, subscriber }: MailboxConnections, keyspace: Keyspace, role: string) {
-    this.self = incarnationOf(role);
+    this.self = incarnationOf(role, keyspace.protocols);
     this.#keyspace = keyspace;
     this.#publisher = publisher;
     this.#subscriber = subscriber;
@@ -130,8 +134,11 @@ export class Mailbox implements Transport {
   async listen(handlers: TransportHandlers): Promise<void> {
     this.#subscriber.on("smessageBuffer", (channel: Buffer, message: Buffer) => {
       if (channel.toString() !== this.#channel) return;
-      const envelope = decodeEnvelope(message);
-      if (envelope === undefined) return;
+      const envelope = decodeEnvelope(message, this.#keyspace.protocols);
+      if (envelope === undefined) {
+        this.#statistics.unreadableEnvelopes++;
+        return;
+      }
       this.#statistics.framesReceived += envelope.frames.length;
       handlers.heard(envelope.sender);
       for (const frame of envelope.frames) handlers.receive(envelope.sender, frame);
@@ -189,6 +196,7 @@ export class Mailbox implements Transport {
     const destination = {
       mailbox,
       channel: this.#keyspace.mailbox(mailbox),
+      protocol: Math.min(protocolOf(mailbox), this.#keyspace.protocols.current),
       frames: [],
       bytes: 0,
       isPublishing: false,
@@ -234,7 +242,8 @@ export class Mailbox implements Transport {
       else if (destination.isUrgent || destination.frames.length === 0) this.#publish(destination);
       else this.#idle.add(destination);
     };
-    this.#publisher.spublish(destination.channel, encodeEnvelope(this.self, frames)).then(settled, () => {
+    const envelope = encodeEnvelope(this.self, frames, destination.protocol);
+    this.#publisher.spublish(destination.channel, envelope).then(settled, () => {
       this.#statistics.publishFailures++;
       settled();
     });

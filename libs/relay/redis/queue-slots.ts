@@ -1,5 +1,6 @@
-/** The announcements of worker slots, in one hash for each queue. */
+/** The announcements of worker slots, in one hash for each queue and protocol of jobs. */
 import type { Keyspace } from "#service/keyspace.ts";
+import { readableOf } from "#service/protocol.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
 import { announcementLifeMs } from "../bounds.ts";
@@ -40,24 +41,40 @@ export class RedisSlotBoard implements SlotBoard {
   readonly #redis: Redis;
   readonly #keyspace: Keyspace;
   readonly #self: string;
+  /** Protocols of the jobs that the process runs, or adds. */
+  readonly #protocols: readonly number[];
 
-  /** `self` is the name of this process. */
-  constructor(redis: Redis, keyspace: Keyspace, self: string) {
+  /** `self` is the name of this process. A worker announces its slots for all jobs that it runs. */
+  constructor(redis: Redis, keyspace: Keyspace, { self, role }: { self: string; role: "ingress" | "worker" }) {
     this.#redis = redis;
     this.#keyspace = keyspace;
     this.#self = self;
+    this.#protocols = role === "worker" ? readableOf(keyspace.protocols) : [keyspace.protocols.current];
   }
 
   async announce(queue: string, announcement: SlotAnnouncement): Promise<QueueLoad> {
     const { slots, usedSlots, running, lifeMs = announcementLifeMs } = announcement;
-    const keys = [this.#keyspace.queueSlots(queue)];
     const values = [this.#self, slots, running, lifeMs, usedSlots];
-    const load = await runScript(this.#redis, announceScript, keys, values);
+    const [load] = await Promise.all(
+      this.#protocols.map((protocol) =>
+        runScript(this.#redis, announceScript, [this.#keyspace.queueSlots(queue, protocol)], values),
+      ),
+    );
     const [allSlots, allUsedSlots, slotsBefore, othersRunning] = load as [number, number, number, number];
     return { slots: allSlots, usedSlots: allUsedSlots, slotsBefore, running: othersRunning };
   }
 
   async withdraw(queue: string): Promise<void> {
-    await this.#redis.hdel(this.#keyspace.queueSlots(queue), this.#self);
+    for (const protocol of this.#protocols)
+      await this.#redis.hdel(this.#keyspace.queueSlots(queue, protocol), this.#self);
+  }
+
+  async hasOtherWorkers(queue: string): Promise<boolean> {
+    const { current } = this.#keyspace.protocols;
+    const others = [current - 1, current + 1].filter((protocol) => protocol > 0);
+    const announcements = await Promise.all(
+      others.map((protocol) => this.#redis.hvals(this.#keyspace.queueSlots(queue, protocol))),
+    );
+    return announcements.flat().some((announcement) => !announcement.startsWith("0 "));
   }
 }

@@ -1,23 +1,25 @@
 /**
  * A queue in several parts, each with keys of its own, so that a cluster spreads them over its
  * servers: for a queue that needs more than one core of Redis. An ingress takes the parts in turn,
- * a worker serves all of them. The first part has the queue's own name.
+ * a worker serves all of them, and those for jobs of earlier protocols. The first part has the
+ * queue's own name.
  */
 import { partNamesOf } from "#service/keyspace.ts";
+import { type Protocols, readableOf } from "#service/protocol.ts";
 import type { JobState } from "../owner.ts";
 import type { JobQueue, JobWorker, Queued, SplitWorker } from "../ports.ts";
 import type { JobWorkerOptions } from "./job-worker.ts";
 
-/** The producer's end. `open` opens one part by its name. */
+/** The producer's end, for jobs of this protocol. `open` opens one part by its name. */
 export async function openSplitQueue(
   name: string,
-  count: number,
+  { count, protocol }: { count: number; protocol: number },
   open: (part: string) => Promise<JobQueue>,
 ): Promise<JobQueue> {
-  const parts = partNamesOf(name, count);
+  const parts = partNamesOf(name, count, protocol);
   const queues = await Promise.all(parts.map(open));
   const [first] = queues as [JobQueue];
-  if (count === 1) return first;
+  if (count === 1 && first.name === name) return first;
   const partOf = new WeakMap<Queued, JobQueue>();
   let turn = 0;
   return {
@@ -64,21 +66,24 @@ export async function openSplitQueue(
  */
 export const splitWorkerOf = (
   options: JobWorkerOptions,
+  protocols: Protocols,
   open: (part: JobWorkerOptions) => Promise<JobWorker>,
-): SplitWorker => new PartWorkers(options, open);
+): SplitWorker => new PartWorkers(options, protocols, open);
 
 class PartWorkers implements SplitWorker {
   readonly name: string;
   readonly capacity: number;
   readonly #options: JobWorkerOptions;
+  readonly #protocols: readonly number[];
   readonly #open: (part: JobWorkerOptions) => Promise<JobWorker>;
   readonly #workers: JobWorker[] = [];
   #isStopped = false;
 
-  constructor(options: JobWorkerOptions, open: (part: JobWorkerOptions) => Promise<JobWorker>) {
+  constructor(options: JobWorkerOptions, protocols: Protocols, open: (part: JobWorkerOptions) => Promise<JobWorker>) {
     this.name = options.name;
     this.capacity = options.capacity;
     this.#options = options;
+    this.#protocols = readableOf(protocols);
     this.#open = open;
   }
 
@@ -87,7 +92,9 @@ class PartWorkers implements SplitWorker {
   }
 
   async openParts(parts: number): Promise<void> {
-    for (const part of partNamesOf(this.name, parts).slice(this.#workers.length)) {
+    const names = this.#protocols.flatMap((protocol) => partNamesOf(this.name, parts, protocol));
+    for (const part of names) {
+      if (this.#workers.some(({ name }) => name === part)) continue;
       const worker = await this.#open(this.#partOptionsOf(part));
       if (this.#isStopped) return worker.close();
       this.#workers.push(worker);

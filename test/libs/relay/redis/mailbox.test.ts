@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { decodeEnvelope, encodeEnvelope, type Frame, frameKinds, noPayload } from "#relay/frame.ts";
 import { Mailbox } from "#relay/redis/mailbox.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
+import { protocols } from "#service/protocol.ts";
 import { connectRedis, type Redis } from "#service/redis.ts";
 import { startFailover } from "../../../support/failover.ts";
 import { startRedis } from "../../../support/redis.ts";
@@ -142,15 +143,15 @@ test("frames survive encoding, and bytes that are not an envelope are ignored", 
       fc.stringMatching(/^[a-z]{1,10}-[A-Za-z0-9]{1,12}$/),
       fc.array(frame, { maxLength: 20 }),
       (sender, frames) => {
-        const bytes = encodeEnvelope(sender, frames);
-        assert.deepEqual(decodeEnvelope(bytes), { sender, frames });
-        assert.equal(decodeEnvelope(bytes.subarray(0, -1)), undefined);
+        const bytes = encodeEnvelope(sender, frames, 1);
+        assert.deepEqual(decodeEnvelope(bytes, protocols), { sender, frames });
+        assert.equal(decodeEnvelope(bytes.subarray(0, -1), protocols), undefined);
       },
     ),
   );
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
-      decodeEnvelope(Buffer.from(bytes));
+      decodeEnvelope(Buffer.from(bytes), protocols);
     }),
   );
 });
@@ -223,9 +224,9 @@ test("messages on other channels, and bytes that are not an envelope, do not rea
   const { mailbox, heard, subscriber } = await open(redis.url, "ingress");
   const publisher = await connectRedis(redis.url, "patient");
   await subscriber.ssubscribe("elsewhere");
-  await publisher.spublish("elsewhere", encodeEnvelope("stranger", [frameOf(0)]));
+  await publisher.spublish("elsewhere", encodeEnvelope("stranger", [frameOf(0)], 1));
   await publisher.spublish(keyspace.mailbox(mailbox.self), "nonsense");
-  await publisher.spublish(keyspace.mailbox(mailbox.self), encodeEnvelope("friend", [frameOf(1)]));
+  await publisher.spublish(keyspace.mailbox(mailbox.self), encodeEnvelope("friend", [frameOf(1)], 1));
   await until("the last one arrives", () => heard.frames.length > 0);
   assert.deepEqual(heard, {
     heartbeats: ["friend"],

@@ -14,8 +14,8 @@ after(async () => {
 });
 
 const keyspace = keyspaceOf("test");
-const keyOf = (queue: string) => keyspace.queueSlots(queue);
-const boardOf = (name: string) => new RedisSlotBoard(redis, keyspace, name);
+const keyOf = (queue: string) => keyspace.queueSlots(queue, 1);
+const boardOf = (name: string) => new RedisSlotBoard(redis, keyspace, { self: name, role: "worker" });
 const announce = (queue: string, name: string, announcement: SlotAnnouncement) =>
   boardOf(name).announce(queue, announcement);
 const worker = (slots: number, usedSlots = 0) => ({ slots, usedSlots, running: 0 });

@@ -21,10 +21,12 @@ after(async () => {
 const refused = () => assert.fail("the queue refused a job");
 
 test("each part has keys of its own, generations are spread over them, and a worker takes all of them within its capacity", async () => {
-  const queue = await openSplitQueue("chat", 3, (part) => openJobQueue(part, redis, keyspace, () => {}));
+  const queue = await openSplitQueue("chat", { count: 3, protocol: 1 }, (part) =>
+    openJobQueue(part, redis, keyspace, () => {}),
+  );
   const all = Array.from({ length: 9 }, (_, index) => queue.add(jobOf(`gen_${index}`), refused));
   await until("all wait", async () => (await queue.depth()).waiting >= 9);
-  for (const part of partNamesOf("chat", 3))
+  for (const part of partNamesOf("chat", 3, 1))
     assert.equal(await redis.zcard(`${keyspace.queuePrefix(part)}:${part}:prioritized`), 3);
   assert.deepEqual(await queue.statesOf([...all, undefined]), [...Array(9).fill("waiting"), "missing"]);
 
@@ -42,7 +44,7 @@ test("each part has keys of its own, generations are spread over them, and a wor
     take: (slot: JobSlot) => void slots.push(slot),
     onError: () => {},
   };
-  const worker = splitWorkerOf(options, async (part) =>
+  const worker = splitWorkerOf(options, keyspace.protocols, async (part) =>
     openJobWorker(part, await connectRedis(server.url, "patient"), keyspace),
   );
   await worker.openParts(1);
