@@ -120,6 +120,9 @@ ${tableOf(
 No caller can create a label's value: a name that the gateway does not know is counted without it or under \`other\`. So the catalogue bounds the number of series. A name that leaves the catalogue stays in
 counters and histograms until the process restarts.
 
+Counters whose labels the gateway knows begin at zero, so that \`rate()\` and \`increase()\` see the first event: paths with the usual statuses, codes, queues, limits, upstreams with their usual failures, models with their kinds of
+tokens. A metric begins with a thousand series at most. \`sluice_capped_usage_total\` begins with the first event.
+
 ${tableOf(
   ["label", "values"],
   Object.entries(labelBounds).map(([label, bound]) => [code(label), bound]),

@@ -191,7 +191,7 @@ function createPath(
   const events = new EventStream<IngressEvents>(
     load.subscriber,
     logSubscriber(log),
-    metricsSubscriber(registry),
+    metricsSubscriber(registry, { queues: () => [...catalogue.current().queues.keys()] }),
     usageSubscriber((record) => usage.write(record), clock),
     ...(tracing === undefined ? [] : [traceSubscriber(tracing.export, clock)]),
     ...subscribers,

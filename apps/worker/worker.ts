@@ -29,7 +29,7 @@ import { AnswerPace } from "./attempt/answer-frames.ts";
 import { Attempt, type AttemptDeps } from "./attempt/attempt.ts";
 import { drainCheckMs, intakeEveryMs, usageCheckMs, watchMs } from "./bounds.ts";
 import { followCatalogue } from "./catalogue.ts";
-import type { WorkerConfig } from "./config.ts";
+import { capacitiesOf, type WorkerConfig } from "./config.ts";
 import { Intake } from "./intake.ts";
 import { createAttemptLog } from "./observability/attempt-log.ts";
 import { createAttemptMetrics, registerWorkerGauges } from "./observability/metrics.ts";
@@ -118,7 +118,11 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     load.subscriber,
     contentTimes.subscriber,
     createAttemptLog(log),
-    createAttemptMetrics(registry),
+    createAttemptMetrics(registry, {
+      queues: () => [...capacitiesOf(config.queues, catalogue.current().queues.keys()).keys()],
+      upstreams: () => [...catalogue.current().upstreams.keys()],
+      models: () => catalogue.current().models.map(({ id }) => id),
+    }),
     usage.subscriber,
     ...(tracing === undefined ? [] : [traceSubscriber(tracing.export, clock, catalogue.current)]),
     ...(deps.subscribers ?? []),

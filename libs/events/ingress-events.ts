@@ -160,6 +160,8 @@ export interface IngressEvents {
   restarted: GenerationEvent;
   ended: GenerationEnded;
 
+  /** The ingress has a route with this pattern. */
+  pathServed: { readonly path: string };
   requestEnded: RequestEnded;
   /**
    * The ingress answers a request, or closes a WebSocket, with its own error. A generation's errors

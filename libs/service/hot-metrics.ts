@@ -6,13 +6,31 @@
 import { Counter, Histogram, type Registry } from "prom-client";
 
 type LabelValue = string | number;
-type Labels<Label extends string> = Readonly<Record<Label, LabelValue>>;
+export type Labels<Label extends string> = Readonly<Record<Label, LabelValue>>;
+
+/** Series of a metric that exist before anything is counted. */
+const initialSeriesMax = 1_000;
+
+/**
+ * Every combination of these values, and no more than a thousand. A counter begins with them at
+ * zero, because Prometheus does not see the first increase of a series that begins with it.
+ */
+export function combinationsOf<Label extends string>(
+  values: Readonly<Record<Label, readonly LabelValue[]>>,
+): Labels<Label>[] {
+  let combinations = [{} as Labels<Label>];
+  for (const [label, all] of Object.entries(values) as [Label, readonly LabelValue[]][])
+    combinations = combinations.flatMap((labels) => all.map((value) => ({ ...labels, [label]: value })));
+  return combinations.slice(0, initialSeriesMax);
+}
 
 interface HotMetricOptions<Label extends string> {
   name: string;
   help: string;
   labelNames: [Label] | [Label, Label];
   registers: Registry[];
+  /** The series to begin with; asked for at each scrape, because a catalogue may change. */
+  initial?: () => readonly Labels<Label>[];
 }
 
 /** The series of a metric by the values of its labels, of which it has one or two. */
@@ -53,6 +71,7 @@ export class HotCounter<Label extends string> {
     new Counter({
       ...options,
       collect() {
+        for (const labels of options.initial?.() ?? []) series.of(labels);
         this.reset();
         for (const { labels, count } of series.all) this.inc(labels, count);
       },
@@ -68,15 +87,17 @@ export class HotHistogram<Label extends string> extends Histogram<Label> {
   readonly #name: string;
   readonly #help: string;
   readonly #bounds: readonly number[];
+  readonly #initial: (() => readonly Labels<Label>[]) | undefined;
   /** `counts` has one number for each bucket, and a last one for what is above all. */
   readonly #series: SeriesMap<Label, { labels: Labels<Label>; counts: number[]; sum: number }>;
 
   constructor(options: HotMetricOptions<Label> & { buckets: number[] }) {
     super(options);
-    const { name, help, labelNames, buckets } = options;
+    const { name, help, labelNames, buckets, initial } = options;
     this.#name = name;
     this.#help = help;
     this.#bounds = buckets;
+    this.#initial = initial;
     this.#series = new SeriesMap(labelNames, (labels) => ({ labels, counts: [0, ...buckets.map(() => 0)], sum: 0 }));
   }
 
@@ -91,6 +112,7 @@ export class HotHistogram<Label extends string> extends Histogram<Label> {
 
   /** The form from which prom-client makes its text and its JSON. */
   async getForPromString(): Promise<object> {
+    for (const labels of this.#initial?.() ?? []) this.#series.of(labels);
     const values = this.#series.all.flatMap(({ labels: sharedLabels, counts, sum }) => {
       const named = (member: string, value: number, labels: object = {}) => ({
         metricName: `${this.#name}_${member}`,

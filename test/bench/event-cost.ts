@@ -41,8 +41,10 @@ function streamsWith(subscribers: "none" | "metrics" | Tracing): Streams {
   if (subscribers === "metrics") {
     const [ingress, worker] = [new Registry(), new Registry()];
     return {
-      ingress: new EventStream(metricsSubscriber(ingress)),
-      worker: new EventStream(createAttemptMetrics(worker)),
+      ingress: new EventStream(metricsSubscriber(ingress, { queues: () => [] })),
+      worker: new EventStream(
+        createAttemptMetrics(worker, { queues: () => [], upstreams: () => [], models: () => [] }),
+      ),
     };
   }
   return {

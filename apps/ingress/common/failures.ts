@@ -120,6 +120,9 @@ const overloads = {
   },
 } satisfies Record<string, Record<Shortage, string>>;
 
+/** The limits that keys share, as in the metrics. */
+export const sharedLimits = [...Object.keys(overloads), "answers"];
+
 interface Overload {
   limit: keyof typeof overloads;
   keyId: string;

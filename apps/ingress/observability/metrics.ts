@@ -4,22 +4,37 @@
  */
 
 import { Counter, Gauge, type Registry } from "prom-client";
-import { statuses } from "#dialects/errors.ts";
+import { limitNames } from "#access/limits.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
+import { type ErrorCode, statuses } from "#dialects/errors.ts";
+import { unitNames } from "#dialects/usage.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { unpricedUnitsOf } from "#ledger/prices.ts";
-import { HotCounter, HotHistogram } from "#service/hot-metrics.ts";
+import { combinationsOf, HotCounter, HotHistogram, type Labels } from "#service/hot-metrics.ts";
 import type { OperatorControl } from "#service/operator-controls.ts";
+import { sharedLimits } from "../common/failures.ts";
 
 const buckets = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
+/** The values of labels, known before anything is counted. */
+export interface IngressLabels {
+  queues(): string[];
+}
+
+/** The dialects that have sessions. */
+const realtimeDialects = ["openai-chat", "gemini"] satisfies ConversationDialect[];
+const codes = Object.keys(statuses) as ErrorCode[];
+/** The statuses with which most requests end. */
+const answerStatuses = [200, 400, 401, 404, 429, 499, 500, 502, 503, 504];
+
 /** Counts events of requests and generations. */
-export function metricsSubscriber(registry: Registry): Subscriber<IngressEvents> {
-  const counters = countersOf(registry);
-  const histograms = histogramsOf(registry);
-  // Prometheus does not see the first increase of a series that begins with it.
-  for (const code of Object.keys(statuses)) counters.errors.inc({ code }, 0);
+export function metricsSubscriber(registry: Registry, { queues }: IngressLabels): Subscriber<IngressEvents> {
+  const paths = new Set<string>();
+  const counters = countersOf(registry, { queues, paths: () => [...paths] });
+  const histograms = histogramsOf(registry, queues);
   return {
+    pathServed: ({ path }) => paths.add(path),
     requestEnded({ path, status, durationMs }) {
       counters.requests.inc({ path, status });
       if (durationMs !== undefined) histograms.requestSeconds.add({ path }, durationMs / 1_000);
@@ -44,65 +59,80 @@ export function metricsSubscriber(registry: Registry): Subscriber<IngressEvents>
   };
 }
 
-function countersOf(registry: Registry) {
-  const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
-    new Counter({ name, help, labelNames, registers: [registry] });
+function countersOf(registry: Registry, { queues, paths }: IngressLabels & { paths(): string[] }) {
+  const counter = <Label extends string>(
+    name: string,
+    help: string,
+    labelNames: [Label] | [Label, Label],
+    initial: () => Labels<Label>[],
+  ) => new HotCounter({ name, help, labelNames, initial, registers: [registry] });
   return {
-    requests: new HotCounter({
-      name: "sluice_requests_total",
-      help: "Answered requests.",
-      labelNames: ["path", "status"],
-      registers: [registry],
-    }),
-    errors: counter("sluice_errors_total", "Requests that failed, by code.", "code"),
+    requests: counter("sluice_requests_total", "Answered requests.", ["path", "status"], () =>
+      combinationsOf({ path: paths(), status: answerStatuses }),
+    ),
+    errors: counter("sluice_errors_total", "Requests that failed, by code.", ["code"], () =>
+      combinationsOf({ code: codes }),
+    ),
     limitRefusals: counter(
       "sluice_limit_refusals_total",
       "Requests refused, and connections of answers broken (answers), by a limit and its scope: a key's, a group's or an account's limit. Of the limits that all keys share (bodies, answers, generations, waiting, websockets), the scope is key where a key is above its share, and ingress where the ingress has too little left.",
-      "limit",
-      "scope",
+      ["limit", "scope"],
+      () => [
+        ...combinationsOf({ limit: sharedLimits, scope: ["key", "ingress"] }),
+        ...combinationsOf({ limit: limitNames, scope: ["key", "group", "account"] }),
+      ],
     ),
-    ended: new HotCounter({
-      name: "sluice_ended_generations_total",
-      help: "Generations that ended: complete, left by their callers, or failed with a code.",
-      labelNames: ["queue", "outcome"],
-      registers: [registry],
-    }),
+    ended: counter(
+      "sluice_ended_generations_total",
+      "Generations that ended: complete, left by their callers, or failed with a code.",
+      ["queue", "outcome"],
+      () => combinationsOf({ queue: queues(), outcome: ["complete", "left", ...codes] }),
+    ),
     sessionMessages: counter(
       "sluice_session_messages_total",
       "Messages of sessions, from callers (up) and to them (down).",
-      "direction",
-      "dialect",
+      ["direction", "dialect"],
+      () => combinationsOf({ direction: ["up", "down"], dialect: realtimeDialects }),
     ),
-    cappedUsage: counter(
-      "sluice_capped_usage_total",
-      "Answers whose upstream reported more than their model and request allow, such as more tokens than the window of the model. The most that they allow is charged.",
-      "upstream",
-      "model",
-    ),
+    // A catalogue has too many pairs of an upstream and a model to begin with each at zero.
+    cappedUsage: new Counter({
+      name: "sluice_capped_usage_total",
+      help: "Answers whose upstream reported more than their model and request allow, such as more tokens than the window of the model. The most that they allow is charged.",
+      labelNames: ["upstream", "model"],
+      registers: [registry],
+    }),
     unpricedUnits: counter(
       "sluice_unpriced_units_total",
       "Units that upstreams report and the catalogue has no price for, such as searches. They are billed as nothing, and their records say so.",
-      "kind",
+      ["kind"],
+      () => combinationsOf({ kind: unitNames }),
     ),
     restarts: counter(
       "sluice_restarts_total",
       "Attempts restarted, unseen by the caller, because a worker or a job was lost.",
-      "queue",
+      ["queue"],
+      () => combinationsOf({ queue: queues() }),
     ),
   };
 }
 
-function histogramsOf(registry: Registry) {
-  const histogram = <Label extends string>(name: string, help: string, label: Label) =>
-    new HotHistogram({ name, help, labelNames: [label], buckets, registers: [registry] });
+function histogramsOf(registry: Registry, queues: IngressLabels["queues"]) {
+  const ofQueues = () => combinationsOf({ queue: queues() });
+  const histogram = <Label extends string>(
+    name: string,
+    help: string,
+    label: Label,
+    initial = () => [] as Labels<Label>[],
+  ) => new HotHistogram({ name, help, labelNames: [label], buckets, initial, registers: [registry] });
   return {
     requestSeconds: histogram("sluice_request_seconds", "From a request's head to the end of its answer.", "path"),
     firstTokenSeconds: histogram(
       "sluice_first_token_seconds",
       "From the admission of a generation to its first content.",
       "queue",
+      ofQueues,
     ),
-    gapSeconds: histogram("sluice_gap_seconds", "Between two chunks of a streamed answer.", "queue"),
+    gapSeconds: histogram("sluice_gap_seconds", "Between two chunks of a streamed answer.", "queue", ofQueues),
   };
 }
 

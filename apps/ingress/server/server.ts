@@ -33,6 +33,8 @@ import { CallerResponse, destroyWhenUnread, type UnreadAnswers } from "./unread.
 
 /** The status in metrics for a response whose caller left before its end; nobody receives it. */
 export const callerLeftStatus = 499;
+/** The path in metrics of a request without a route. */
+const noRoute = "other";
 /** The status in metrics for a request that became a WebSocket. */
 const upgradedStatus = 101;
 
@@ -107,6 +109,8 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
       return refuse(failureOf(error), request, reply as FastifyReply);
     },
   });
+  events.emit("pathServed", { path: noRoute });
+  server.addHook("onRoute", ({ url }) => events.emit("pathServed", { path: url }));
   server.decorateRequest("caller");
   server.decorateRequest("grant");
   server.decorateRequest("apiKey");
@@ -213,7 +217,7 @@ function requestEndedOf(
     requestId: request.id,
     transport: "http",
     method: request.method,
-    path: request.routeOptions.url ?? "other",
+    path: request.routeOptions.url ?? noRoute,
     status: isAnswered ? raw.statusCode : isUpgraded ? upgradedStatus : callerLeftStatus,
     keyId: caller?.id,
     group: caller?.group,

@@ -3,11 +3,13 @@
  * events, and gauges that are read at a scrape.
  */
 import { Counter, Gauge, type Registry } from "prom-client";
+import type { ErrorCode } from "#dialects/errors.ts";
+import { repairKinds } from "#dialects/repairs/repairs.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
 import type { Clock } from "#service/clock.ts";
-import { HotCounter, HotHistogram } from "#service/hot-metrics.ts";
+import { combinationsOf, HotCounter, HotHistogram, type Labels } from "#service/hot-metrics.ts";
 import type { AnswerMemory } from "../answer/answer-memory.ts";
 import type { AttachmentBudget } from "../attachments/attachment-budget.ts";
 import type { Intake } from "../intake.ts";
@@ -18,55 +20,108 @@ import type { Slots } from "../routing/slots.ts";
 
 const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
+/** The values of labels, known before anything is counted. */
+export interface AttemptLabels {
+  queues(): string[];
+  upstreams(): string[];
+  /** The ids of the catalogue's models. */
+  models(): string[];
+}
+
+/** The usual failures of upstreams, by code and status. */
+const upstreamFailures: readonly [code: ErrorCode, status: number | "none"][] = [
+  ["invalid_request", 400],
+  ["upstream_failed", 401],
+  ["upstream_failed", 403],
+  ["upstream_failed", 404],
+  ["rate_limited", 429],
+  ["upstream_failed", 500],
+  ["upstream_failed", 502],
+  ["upstream_failed", 503],
+  ["overloaded", 503],
+  ["overloaded", 529],
+  ["upstream_timeout", 504],
+  ["upstream_timeout", "none"],
+  ["upstream_failed", "none"],
+  ["upstream_failed", 200],
+];
+
 /** Registers the metrics that follow the events. */
-export function createAttemptMetrics(registry: Registry): Subscriber<WorkerEvents> {
+export function createAttemptMetrics(
+  registry: Registry,
+  { queues, upstreams, models }: AttemptLabels,
+): Subscriber<WorkerEvents> {
   const registers = [registry];
-  const histogram = <Label extends string>(name: string, help: string, labelNames: [Label]) =>
-    new HotHistogram({ name, help, labelNames, buckets: seconds, registers });
-  const hotCounter = <Label extends string>(name: string, help: string, labelNames: [Label, Label]) =>
-    new HotCounter({ name, help, labelNames, registers });
-  const counter = <Label extends string>(name: string, help: string, labelNames: Label[]) =>
-    new Counter({ name, help, labelNames, registers });
-  const queueWait = histogram("sluice_queue_wait_seconds", "From the admission of a request until a worker took it.", [
-    "queue",
-  ]);
+  const ofUpstreams = () => combinationsOf({ upstream: upstreams() });
+  const histogram = <Label extends string>(
+    name: string,
+    help: string,
+    labelNames: [Label],
+    initial: () => Labels<Label>[],
+  ) => new HotHistogram({ name, help, labelNames, buckets: seconds, initial, registers });
+  const counter = <Label extends string>(
+    name: string,
+    help: string,
+    labelNames: [Label] | [Label, Label],
+    initial: () => Labels<Label>[],
+  ) => new HotCounter({ name, help, labelNames, initial, registers });
+  const queueWait = histogram(
+    "sluice_queue_wait_seconds",
+    "From the admission of a request until a worker took it.",
+    ["queue"],
+    () => combinationsOf({ queue: queues() }),
+  );
   const firstToken = histogram(
     "sluice_upstream_first_token_seconds",
     "From the call of an upstream to its first content.",
     ["upstream"],
+    ofUpstreams,
   );
-  const tokenGap = histogram("sluice_upstream_gap_seconds", "Between two chunks of an upstream's streamed answer.", [
-    "upstream",
-  ]);
-  const upstreamCalls = hotCounter(
+  const tokenGap = histogram(
+    "sluice_upstream_gap_seconds",
+    "Between two chunks of an upstream's streamed answer.",
+    ["upstream"],
+    ofUpstreams,
+  );
+  const upstreamCalls = counter(
     "sluice_upstream_calls_total",
     "Calls of upstreams; `again` are those after another call of the same generation had failed.",
     ["upstream", "again"],
+    () => combinationsOf({ upstream: upstreams(), again: ["yes", "no"] }),
   );
-  const upstreamErrors = counter(
-    "sluice_upstream_errors_total",
-    "Calls of upstreams that failed, by the code that the caller gets and the upstream's status, if it sent one.",
-    ["upstream", "code", "status"],
-  );
+  const upstreamErrors = new Counter({
+    name: "sluice_upstream_errors_total",
+    help: "Calls of upstreams that failed, by the code that the caller gets and the upstream's status, if it sent one.",
+    labelNames: ["upstream", "code", "status"],
+    registers,
+    collect() {
+      for (const { upstream } of ofUpstreams())
+        for (const [code, status] of upstreamFailures) this.inc({ upstream, code, status }, 0);
+    },
+  });
   const repairs = counter(
     "sluice_upstream_repairs_total",
     "Requests that an upstream refused and that were repeated with a change, by the kind of the change (libs/dialects/repairs/repairs.ts).",
     ["upstream", "kind"],
+    () => combinationsOf({ upstream: upstreams(), kind: repairKinds }),
   );
   const malformedEvents = counter(
     "sluice_upstream_malformed_events_total",
     "Events of upstreams' streams that could not be read. One that may have carried content fails its answer.",
     ["upstream"],
+    ofUpstreams,
   );
-  const tokens = hotCounter(
+  const tokens = counter(
     "sluice_tokens_total",
     "Tokens of settled generations. Cached tokens are part of the input, reasoning tokens of the output.",
     ["model", "kind"],
+    () => combinationsOf({ model: models(), kind: tokenKinds.map(([kind]) => kind) }),
   );
-  const generations = hotCounter(
+  const generations = counter(
     "sluice_worker_generations_total",
     "Attempts of this worker by outcome: done, failed, cancelled, or dropped (handed back, or lost with the link).",
     ["queue", "outcome"],
+    () => combinationsOf({ queue: queues(), outcome: ["done", "failed", "cancelled", "dropped"] }),
   );
   const countMalformed = ({ upstream }: CallInfo, { malformedEvents: count = 0 }: CallDiagnosis) => {
     if (count > 0) malformedEvents.inc({ upstream }, count);

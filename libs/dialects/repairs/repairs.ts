@@ -6,6 +6,9 @@
 import type { UpstreamError } from "../errors.ts";
 import { refusedFieldsOf } from "./refused-fields.ts";
 
+const plainRepairs = ["companions", "item-ids", "placeholders", "signatures", "history", "ending", "turns"] as const;
+export const repairKinds = [...plainRepairs, "omit"] as const;
+
 /**
  * - `companions`: the models' reasoning of earlier turns, with its signatures and encrypted
  *   contents, is left out.
@@ -22,7 +25,7 @@ import { refusedFieldsOf } from "./refused-fields.ts";
  *   omitted-fields.ts). Lasting ones are left out of later requests too.
  */
 export type Repair =
-  | { kind: "companions" | "item-ids" | "placeholders" | "signatures" | "history" | "ending" | "turns" }
+  | { kind: (typeof plainRepairs)[number] }
   | { kind: "omit"; fields: readonly string[]; isLasting: boolean };
 
 /** The most repairs of one request for one target. */

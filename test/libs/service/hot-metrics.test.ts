@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Counter, Histogram, Registry } from "prom-client";
-import { HotCounter, HotHistogram } from "#service/hot-metrics.ts";
+import { combinationsOf, HotCounter, HotHistogram } from "#service/hot-metrics.ts";
 
 const counterOptions = (registry: Registry) => ({
   name: "calls_total",
@@ -56,4 +56,27 @@ test("hot metrics read like prom-client's own, each time", async () => {
     assert.equal(await own.metrics(), await other.metrics());
     assert.deepEqual(await jsonOf(own), await jsonOf(other));
   }
+});
+
+test("series that are known begin with zero, keep what is counted, and follow a catalogue that changes", async () => {
+  const registry = new Registry();
+  const paths = ["/v1"];
+  const initial = () => combinationsOf({ path: paths, status: [200, 500] });
+  const counter = new HotCounter({ ...counterOptions(registry), initial });
+  new HotHistogram({ ...histogramOptions(registry), initial: () => combinationsOf({ queue: ["chat"] }) });
+  const countsOf = async () =>
+    [...(await registry.metrics()).matchAll(/^calls_total\{path="(.+)",status="(.+)"\} (.+)$/gm)].map(([, ...values]) =>
+      values.join(" "),
+    );
+  assert.deepEqual(await countsOf(), ["/v1 200 0", "/v1 500 0"]);
+  assert.match(await registry.metrics(), /^wait_seconds_count\{queue="chat"\} 0$/m);
+  counter.inc({ path: "/v1", status: 500 });
+  paths.push("/v2");
+  assert.deepEqual(await countsOf(), ["/v1 200 0", "/v1 500 1", "/v2 200 0", "/v2 500 0"]);
+});
+
+test("a metric begins with a thousand series at most", () => {
+  const values = Array.from({ length: 40 }, (_, index) => index);
+  assert.equal(combinationsOf({ path: values, status: values.slice(0, 2) }).length, 80);
+  assert.equal(combinationsOf({ path: values, status: values }).length, 1_000);
 });
