@@ -261,6 +261,10 @@ export const unheardRecordsMax = 20_000;
 /** How often records that nobody confirmed are looked for. */
 export const usageCheckMs = 1_000;
 
+/** Lines in the log about failed calls of a target within this time, in ms. */
+export const failedCallLinesMax = 10;
+export const failedCallLinesEveryMs = 60_000;
+
 // Sessions.
 /**
  * Bytes of a caller's message that are gathered before they are sent as a fragment: smaller

@@ -4,7 +4,7 @@ import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
-import { EventStream, type Subscriber } from "#events/event-stream.ts";
+import { type EventSink, EventStream, type Subscriber } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";
 import { registerUsageMetrics } from "#ledger/metrics.ts";
 import { UsageStream } from "#ledger/usage-stream.ts";
@@ -117,7 +117,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
   const events = new EventStream<WorkerEvents>(
     load.subscriber,
     contentTimes.subscriber,
-    createAttemptLog(log),
+    createAttemptLog(log, clock),
     createAttemptMetrics(registry, {
       queues: () => [...capacitiesOf(config.queues, catalogue.current().queues.keys()).keys()],
       upstreams: () => [...catalogue.current().upstreams.keys()],
@@ -127,7 +127,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     ...(tracing === undefined ? [] : [traceSubscriber(tracing.export, clock, catalogue.current)]),
     ...(deps.subscribers ?? []),
   );
-  const routing = openRouting({ redis, keyspace, upstreams, credentials, clock, controls }, opened);
+  const routing = openRouting({ redis, keyspace, upstreams, credentials, clock, controls, events }, opened);
   const attachments = openAttachments(config, opened);
   const preparationThread = new PreparationThread();
   opened.defer(() => preparationThread.close());
@@ -243,13 +243,14 @@ interface RoutingBackends {
   credentials: Credentials;
   clock: Clock;
   controls: OperatorControls;
+  events: EventSink<WorkerEvents>;
 }
 
 function openRouting(
-  { redis, keyspace, upstreams, credentials, clock, controls }: RoutingBackends,
+  { redis, keyspace, upstreams, credentials, clock, controls, events }: RoutingBackends,
   opened: AsyncDisposableStack,
 ): RoutingParts {
-  const circuitBreakers = new CircuitBreakers(redis, keyspace.circuitBreakers, clock, controls);
+  const circuitBreakers = new CircuitBreakers(redis, keyspace.circuitBreakers, clock, { controls, events });
   const slots = new Slots(redis, keyspace.slots);
   circuitBreakers.start();
   opened.defer(() => circuitBreakers.close());

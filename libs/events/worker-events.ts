@@ -112,6 +112,12 @@ export interface WorkerEvents {
     /** The same target is called again with this change of the request. */
     repair?: Repair | undefined;
   };
+  /**
+   * A failed call opened the circuit breaker of its target, for so long, or a call closed it; the
+   * worker whose call it was says so.
+   */
+  circuitBreakerOpened: { target: string; openMs: number };
+  circuitBreakerClosed: { target: string };
   /** The target answered without fields that it had refused, so later requests go without them. */
   fieldsRefused: { attempt: AttemptInfo; call: CallInfo; fields: readonly string[] };
   /** The answer is complete, or nobody waits for it any more. */

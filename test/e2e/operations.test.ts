@@ -221,7 +221,21 @@ test("logs are JSON lines, one for each answer with the request id that its call
     assert.ok(Number(status) >= 200 && Number(durationMs) >= 0);
     assert.deepEqual([method, path, role], ["POST", "/v1/chat/completions", "ingress"]);
   }
-  for (const line of worker.log().trim().split("\n")) assert.equal(JSON.parse(line).role, "worker");
+  const workerLines = worker
+    .log()
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  for (const { role } of workerLines) assert.equal(role, "worker");
+  const failedCalls = workerLines.filter(({ next }) => next !== undefined);
+  assert.deepEqual(failedCalls.map(({ level, failure, next }) => [level, failure, next]).sort(), [
+    ["info", "invalid_request", "failure"],
+    ["info", "upstream_failed", "failure"],
+  ]);
+  for (const { requestId, target } of failedCalls) {
+    assert.ok(requestIds.includes(String(requestId)));
+    assert.match(String(target), /^simulator\//);
+  }
 });
 
 test("no key and no content of a caller is in any log, in any metric, or left in Redis", async () => {

@@ -40,7 +40,7 @@ export function logSubscriber(log: Logger): Subscriber<IngressEvents> {
 }
 
 function generationLineOf(event: GenerationEnded): object {
-  const { generation, modelAnswered } = event;
+  const { generation, modelAnswered, source } = event;
   return {
     requestId: generation.requestId,
     generation: generation.generationId,
@@ -55,6 +55,7 @@ function generationLineOf(event: GenerationEnded): object {
     stream: generation.framing !== "whole",
     outcome: event.outcome,
     status: event.status,
+    ...(source && { upstream: source.upstream, target: `${source.upstream}/${source.target}`, calls: source.calls }),
     upstreamRequestId: event.upstreamRequestId,
     waitedMs: rounded(event.waitedMs),
     firstTokenMs: rounded(event.firstTokenMs),

@@ -1,49 +1,34 @@
-/** The log lines about attempts: one for each failed call, one at the end of each attempt. */
+/**
+ * The log lines about attempts: those of failed calls, one at the end of each attempt, and one when
+ * a circuit breaker opens or closes.
+ */
 import type { Logger } from "pino";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { AttemptInfo, WorkerEvents } from "#events/worker-events.ts";
+import type { Clock } from "#service/clock.ts";
+import { FailedCallLog } from "./failed-call-log.ts";
 
-export const createAttemptLog = (log: Logger): Subscriber<WorkerEvents> => ({
-  upstreamCallFailed: (event) => logFailedCall(log, event),
-  fieldsRefused: ({ attempt, call, fields }) =>
-    log.warn(
-      { generation: attempt.generation, ...traceFieldOf(attempt), target: call.target, fields },
-      "a target refuses fields, which requests to it do without for an hour; `omits` of its upstream avoids the first refusal",
-    ),
-  ended: (event) => logEnd(log, event),
-});
-
-function logFailedCall(
-  log: Logger,
-  { attempt, call, diagnosis, failure, reason, repair }: WorkerEvents["upstreamCallFailed"],
-): void {
-  const { status, requestId, cause } = diagnosis;
-  const { code, operatorFault } = failure;
-  const line = {
-    generation: attempt.generation,
-    ...traceFieldOf(attempt),
-    attempt: attempt.attempt,
-    target: call.target,
-    credential: call.credential,
-    status,
-    upstreamRequestId: requestId,
-    cause,
-    failure: code,
+export function createAttemptLog(log: Logger, clock: Clock): Subscriber<WorkerEvents> {
+  const failedCalls = new FailedCallLog(log, clock);
+  return {
+    upstreamCallStarted({ attempt, call }) {
+      if (call.number > 1) failedCalls.called(attempt, call);
+    },
+    upstreamCallFailed: (event) => failedCalls.failed(event),
+    circuitBreakerOpened: ({ target, openMs }) =>
+      log.warn({ target, openMs: Math.round(openMs) }, "a circuit breaker opened, because calls of its target fail"),
+    circuitBreakerClosed: ({ target }) =>
+      log.warn({ target }, "a circuit breaker closed, because a call of its target succeeded"),
+    fieldsRefused: ({ attempt, call, fields }) =>
+      log.warn(
+        { generation: attempt.generation, ...traceFieldOf(attempt), target: call.target, fields },
+        "a target refuses fields, which requests to it do without for an hour; `omits` of its upstream avoids the first refusal",
+      ),
+    ended(event) {
+      failedCalls.ended(event);
+      logEnd(log, event);
+    },
   };
-  if (repair !== undefined) {
-    log.info(
-      { ...line, repair: repair.kind, ...(repair.kind === "omit" && { fields: repair.fields }) },
-      "an upstream refused a request, which is repaired and repeated",
-    );
-    return;
-  }
-  // The message of an unclear rejection may quote the request, so it is not logged.
-  if (operatorFault === "unclear") log.error({ ...line, operatorFault }, "an upstream refused the gateway");
-  else if (operatorFault !== undefined)
-    log.error({ ...line, operatorFault, reason }, "an upstream refused the gateway");
-  else if (cause === "redirect")
-    log.error(line, "an upstream answered with a redirect: its base URL must be the final address");
-  else log.debug(line, "a call of an upstream failed");
 }
 
 function logEnd(

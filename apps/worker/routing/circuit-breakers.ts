@@ -7,6 +7,8 @@
  * While an operator keeps it open, no call probes the target, and no call's outcome closes it.
  */
 
+import type { EventSink } from "#events/event-stream.ts";
+import type { WorkerEvents } from "#events/worker-events.ts";
 import { type Clock, systemClock } from "#service/clock.ts";
 import type { OperatorControls } from "#service/operator-controls.ts";
 import type { Redis } from "#service/redis.ts";
@@ -67,6 +69,11 @@ return answer
 
 export type CircuitBreakerState = "closed" | "open" | "half-open";
 
+export interface CircuitBreakerDeps {
+  controls?: Pick<OperatorControls, "of" | "all">;
+  events?: EventSink<WorkerEvents>;
+}
+
 interface Known {
   /** By the clock's `now`; undefined for a closed circuit breaker that counted failures. */
   openUntil: number | undefined;
@@ -77,6 +84,7 @@ export class CircuitBreakers {
   readonly #clock: Clock;
   readonly #key: string;
   readonly #controls: Pick<OperatorControls, "of" | "all"> | undefined;
+  readonly #events: EventSink<WorkerEvents> | undefined;
   readonly #probeKey: (target: string) => string;
   readonly #known = new Map<string, Known>();
   #timer: NodeJS.Timeout | undefined;
@@ -84,9 +92,10 @@ export class CircuitBreakers {
   #isUsed = true;
 
   /** `key` names the hash; the keys of probes begin with it. */
-  constructor(redis: Redis, key: string, clock: Clock = systemClock, controls?: Pick<OperatorControls, "of" | "all">) {
+  constructor(redis: Redis, key: string, clock: Clock = systemClock, { controls, events }: CircuitBreakerDeps = {}) {
     this.#clock = clock;
     this.#controls = controls;
+    this.#events = events;
     this.#redis = redis;
     this.#key = key;
     this.#probeKey = (target) => `${key}:proof:${target}`;
@@ -137,7 +146,10 @@ export class CircuitBreakers {
 
   /** The target answered, if only with an error that blames the caller. */
   succeeded(target: string): void {
-    if (!this.#known.delete(target)) return;
+    const breaker = this.#known.get(target);
+    if (breaker === undefined) return;
+    this.#known.delete(target);
+    if (breaker.openUntil !== undefined) this.#events?.emit("circuitBreakerClosed", { target });
     this.#redis
       .pipeline()
       .hdel(this.#key, target)
@@ -162,8 +174,12 @@ export class CircuitBreakers {
       [target, failuresMax, rowMs, openMs, openMsMax, circuitBreakerLifeSeconds],
     ).then(
       (answer) => {
-        const forMs = Number(answer);
-        if (forMs > 0) this.#known.set(target, { openUntil: this.#clock.now() + forMs });
+        const openMs = Number(answer);
+        if (openMs === 0) return;
+        const now = this.#clock.now();
+        const isOpen = (this.#known.get(target)?.openUntil ?? 0) > now;
+        this.#known.set(target, { openUntil: now + openMs });
+        if (!isOpen) this.#events?.emit("circuitBreakerOpened", { target, openMs });
       },
       () => undefined,
     );

@@ -79,7 +79,7 @@ function setUp() {
 
 test("the end of a generation is one line with its times in whole milliseconds, its usage and the model that answered", () => {
   const { lines, events } = setUp();
-  events.emit("ended", ended);
+  events.emit("ended", { ...ended, source: { upstream: "far", target: "theirs", dialect: "gemini", calls: 2 } });
   assert.deepEqual(lines, [
     {
       level: "info",
@@ -95,6 +95,9 @@ test("the end of a generation is one line with its times in whole milliseconds, 
       stream: true,
       outcome: "complete",
       status: 200,
+      upstream: "far",
+      target: "far/theirs",
+      calls: 2,
       upstreamRequestId: "up_1",
       waitedMs: 1,
       firstTokenMs: 3,

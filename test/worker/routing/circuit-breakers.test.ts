@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { after, type TestContext, test } from "node:test";
+import { EventStream } from "#events/event-stream.ts";
+import type { WorkerEvents } from "#events/worker-events.ts";
 import { connectRedis, type Redis } from "#service/redis.ts";
 import { circuitBreakerPollMs } from "../../../apps/worker/bounds.ts";
 import { CircuitBreakers } from "../../../apps/worker/routing/circuit-breakers.ts";
@@ -241,4 +243,22 @@ test("a worker whose targets are called looks for changes at every poll, an idle
   assert.equal(polls, 4);
   for (let round = 0; round < 4; round++) tick();
   assert.equal(polls, 6);
+});
+
+test("the worker whose call opens a circuit breaker reports it once, and so does the one whose call closes it", async () => {
+  const reported: string[] = [];
+  const events = new EventStream<WorkerEvents>({
+    circuitBreakerOpened: ({ target, openMs }) => reported.push(`${target} opened for ${openMs > 0}`),
+    circuitBreakerClosed: ({ target }) => reported.push(`${target} closed`),
+  });
+  const circuitBreakers = new CircuitBreakers(redis, "reported", undefined, { events });
+  for (const count of [1, 2, 3]) await failing(circuitBreakers, "reported", count);
+  await until("it is open", () => circuitBreakers.stateOf("target", 0) === "open");
+  await failing(circuitBreakers, "reported", 4);
+  assert.deepEqual(reported, ["target opened for true"]);
+  circuitBreakers.succeeded("target");
+  circuitBreakers.succeeded("target");
+  await failing(circuitBreakers, "reported", 1);
+  circuitBreakers.succeeded("target");
+  assert.deepEqual(reported, ["target opened for true", "target closed"]);
 });
