@@ -10,6 +10,7 @@ import { loadCatalogue } from "#catalogue/load.ts";
 import { listenSettings, readSettings, serviceConfigOf } from "#service/config.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { takeLock } from "#service/lock.js";
+import { misspelledVariablesOf } from "#service/misspelled-variables.ts";
 import { withRedis } from "#service/redis.ts";
 import { redisAddressOf } from "#service/redis-url.ts";
 import { isConfigured, withSecrets } from "#service/secret-files.ts";
@@ -117,6 +118,8 @@ async function run(
   const config = { ...serviceConfigOf(environment), ...readSettings(listenSettings, environment) };
   const catalogueFile = resolve(root, config.catalogueFile);
   const catalogue = loadCatalogue(catalogueFile, environment);
+  for (const { variable, nearest } of misspelledVariablesOf(environment, catalogue))
+    complain(`sluice: nothing reads the environment variable ${variable}; did you mean ${nearest}?`);
 
   const state = openState(root);
   lockState(state, resources);
@@ -154,7 +157,7 @@ async function run(
       PORT: __,
       OPERATIONS_PORT: ___,
       ...visible
-    } = roleEnvironmentOf(role, shared, catalogue.declaredVariables);
+    } = roleEnvironmentOf(role, shared, catalogue.credentialVariables);
     return processes.start(rolePlan(role, place, { ...visible, ...own })).serving;
   });
 

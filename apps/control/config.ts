@@ -160,6 +160,7 @@ const startSettings = {
   databaseUrl: secretSetting(
     "DATABASE_URL",
     "The Postgres server (15 or newer), such as postgres://user:password@host/database. Without it, control uses an embedded database.",
+    { form: "postgres:// or postgresql:// and an address", pattern: /^postgres(ql)?:\/\// },
   ),
   databaseDirectory: textSetting(
     "DATABASE_DIRECTORY",

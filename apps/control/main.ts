@@ -2,12 +2,12 @@
 
 import type { Logger } from "pino";
 import { collectDefaultMetrics, Registry } from "prom-client";
-import { watchCatalogue } from "#catalogue/watch.ts";
+import { openCatalogue } from "#catalogue/log.ts";
 import { systemClock } from "#service/clock.ts";
 import { serviceConfigOf, serviceSettings } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
 import { SecretFiles } from "#service/secret-files.ts";
-import { checkedAtStart, runProcess } from "#service/startup.ts";
+import { runProcess } from "#service/startup.ts";
 import { version } from "#service/version.ts";
 import { controlConfigOf, controlSettings } from "./config.ts";
 import { createControl } from "./control.ts";
@@ -25,7 +25,7 @@ await runProcess("control", async (log) => {
     clock: systemClock,
     connectRedis: (purpose) => connectRedis(config.redisUrl, purpose),
     environment: env,
-    watchCatalogue: (listeners) => checkedAtStart(() => watchCatalogue(config.catalogueFile, env, listeners)),
+    watchCatalogue: openCatalogue(config.catalogueFile, env, log),
   });
   const urls = await control.listen();
   announce(await control.firstSignInLink(), log);

@@ -1,12 +1,12 @@
 /** The ingress process. */
 import { collectDefaultMetrics, Registry } from "prom-client";
-import { watchCatalogue } from "#catalogue/watch.ts";
+import { openCatalogue } from "#catalogue/log.ts";
 import { relayBounds } from "#relay/bounds.ts";
 import { systemClock } from "#service/clock.ts";
 import { serviceConfigOf, serviceSettings } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
 import { SecretFiles } from "#service/secret-files.ts";
-import { checkedAtStart, runProcess } from "#service/startup.ts";
+import { runProcess } from "#service/startup.ts";
 import { openTracing } from "#tracing/tracing.ts";
 import { ingressConfigOf, ingressSettings } from "./common/config.ts";
 import { createIngress } from "./ingress.ts";
@@ -26,7 +26,7 @@ await runProcess("ingress", async (log, requestStop) => {
     registry,
     report: (line) => process.stderr.write(`sluice ingress: ${line}\n`),
     connectRedis: (purpose) => connectRedis(config.redisUrl, purpose),
-    watchCatalogue: (listeners) => checkedAtStart(() => watchCatalogue(config.catalogueFile, env, listeners)),
+    watchCatalogue: openCatalogue(config.catalogueFile, env, log),
   });
   const urls = await ingress.listen();
   secrets.followSettings(ingressSettings, log);

@@ -3,6 +3,7 @@
  * tests and for benchmarks.
  */
 import { readSettings } from "#service/config.ts";
+import { warnOfMisspelledVariables } from "#service/misspelled-variables.ts";
 import { withSecrets } from "#service/secret-files.ts";
 import { runProcess, StartupFault } from "#service/startup.ts";
 import { simulatorSettings } from "./config.ts";
@@ -12,7 +13,8 @@ import { settingsOf, settingValuesIn } from "./settings.ts";
 /** How long running answers may continue after a stop; the gateway may still be draining. */
 const graceMs = 10_000;
 
-await runProcess("simulator", async () => {
+await runProcess("simulator", async (log) => {
+  warnOfMisspelledVariables(log, process.env);
   const { host, port, key, defaultsText } = readSettings(simulatorSettings, withSecrets(process.env, "SIMULATOR_KEY"));
   const defaults = settingValuesIn(defaultsText);
   const merged = defaults.kind === "ok" ? settingsOf(defaults.value) : defaults;

@@ -3,12 +3,12 @@
  * apps/worker/main.ts --queues "chat=10000,*=8"`
  */
 import { collectDefaultMetrics, Registry } from "prom-client";
-import { watchCatalogue } from "#catalogue/watch.ts";
+import { openCatalogue } from "#catalogue/log.ts";
 import { relayBounds } from "#relay/bounds.ts";
 import { systemClock } from "#service/clock.ts";
 import { serviceSettings } from "#service/config.ts";
 import { SecretFiles } from "#service/secret-files.ts";
-import { checkedAtStart, runProcess } from "#service/startup.ts";
+import { runProcess } from "#service/startup.ts";
 import { openTracing } from "#tracing/tracing.ts";
 import { loadWorkerConfig, workerSettings } from "./config.ts";
 import { workerRedisOf } from "./redis.ts";
@@ -33,7 +33,7 @@ await runProcess("worker", async (log, requestStop) => {
     redis: workerRedisOf(config),
     secrets,
     upstreams: new Upstreams(createAuthorization(environment), environment),
-    watchCatalogue: (listeners) => checkedAtStart(() => watchCatalogue(config.catalogueFile, env, listeners)),
+    watchCatalogue: openCatalogue(config.catalogueFile, env, log),
   });
   return {
     urls: await worker.start(),

@@ -51,9 +51,11 @@ export interface Catalogue extends Pick<CatalogueFile, "currency" | "addresses" 
   readonly declaredModelIds: ReadonlySet<string>;
   /**
    * Every environment variable that an upstream of the file names as a credential or in `requires`,
-   * offered here or not.
+   * offered here or not, except those of addresses.
    */
-  readonly declaredVariables: ReadonlySet<string>;
+  readonly credentialVariables: ReadonlySet<string>;
+  /** Every one that the address of an upstream contains, offered here or not. */
+  readonly addressVariables: ReadonlySet<string>;
   /** In constant time; undefined for an unknown model and for one outside the group. */
   modelFor(group: string, id: string): CatalogueModel | undefined;
   /** In the order of the file; empty for an unknown group. */

@@ -30,6 +30,10 @@ export function filledIn(
   return reason === undefined ? { kind: "filled", text: filled } : { kind: "faulty", reason };
 }
 
+/** The variables in a text, with a default or without. */
+export const variablesIn = (text: string): string[] =>
+  [...text.matchAll(reference)].flatMap(([, content = ""]) => inside.exec(content)?.[1] ?? []);
+
 /** Whether a process with this environment offers an upstream. A secret may be in a file. */
 export function isOffered({ requires }: { requires?: string | undefined }, environment: Environment): boolean {
   return requires === undefined || isConfigured(requires, environment);

@@ -7,7 +7,7 @@ import { strictnessOf } from "#dialects/repairs/strict-upstreams.ts";
 import { readBoundedSync } from "#service/followed-file.ts";
 import { type Catalogue, type CatalogueModel, type CatalogueUpstream, createCatalogue } from "./catalogue.ts";
 import { fileBytesMax, readDocument } from "./document.ts";
-import { credentialNamesOf, type Environment, filledIn, isOffered } from "./environment.ts";
+import { credentialNamesOf, type Environment, filledIn, isOffered, variablesIn } from "./environment.ts";
 import { CatalogueFault } from "./fault.ts";
 import { createdSecondsOf, meaningFindingsOf } from "./meaning.ts";
 import type { CatalogueFile } from "./schema.ts";
@@ -79,8 +79,18 @@ function catalogueOf(file: CatalogueFile, version: string, environment: Environm
     upstreams,
     models,
     declaredModelIds: new Set(file.models.map(({ id }) => id)),
-    declaredVariables: new Set(
-      Object.values(file.upstreams).flatMap((upstream) => credentialNamesOf(upstream).concat(upstream.requires ?? [])),
-    ),
+    ...variablesOf(file),
   });
+}
+
+/** The environment variables that a file names. */
+function variablesOf(file: CatalogueFile): Pick<Catalogue, "credentialVariables" | "addressVariables"> {
+  const upstreams = Object.values(file.upstreams);
+  const addressVariables = new Set(upstreams.flatMap(({ baseUrl }) => variablesIn(baseUrl)));
+  const conditions = upstreams.flatMap(({ requires }) => requires ?? []);
+  const credentialVariables = new Set([
+    ...upstreams.flatMap(credentialNamesOf),
+    ...conditions.filter((variable) => !addressVariables.has(variable)),
+  ]);
+  return { credentialVariables, addressVariables };
 }

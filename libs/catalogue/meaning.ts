@@ -2,10 +2,11 @@
  * Checks what the schema cannot express: references between parts of the file, URLs, and unique
  * ids.
  */
+
+import { suggestionOf } from "#service/nearest.ts";
 import { ambiguityOf } from "#service/secret-files.ts";
 import { baseUrlFaultOf, credentialNamesOf, type Environment, filledIn, isOffered } from "./environment.ts";
 import type { Finding, Path } from "./fault.ts";
-import { suggestionOf } from "./nearest.ts";
 import { priceFindingsOf, ratioFindingsOf } from "./price-findings.ts";
 import type { CatalogueFile } from "./schema.ts";
 

@@ -1,8 +1,8 @@
 /** Checks a value against the schema of a catalogue file and fills in the defaults. */
 import { Settings } from "typebox/system";
 import { Pointer, Value } from "typebox/value";
+import { suggestionOf } from "#service/nearest.ts";
 import type { Finding, Path } from "./fault.ts";
-import { suggestionOf } from "./nearest.ts";
 import { type CatalogueFile, catalogueSchema } from "./schema.ts";
 
 /**

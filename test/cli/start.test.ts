@@ -123,7 +123,7 @@ test("only the worker receives upstream credentials, only the ingress the operat
     OPERATOR_PASSWORD: "operator-secret",
     DATABASE_URL: "postgres://secret",
   };
-  const gateway = startGateway(place.root, secrets);
+  const gateway = startGateway(place.root, { ...secrets, SLUICE_CATALOG: "elsewhere.yaml" });
   const { address, controlUrl = "", operationsUrls, simulatorUrl, redisUrl } = await gateway.ready();
   const [ingress, worker, simulator, control] = await Promise.all(
     [address, operationsUrls.worker, simulatorUrl, controlUrl].map(
@@ -146,6 +146,9 @@ test("only the worker receives upstream credentials, only the ingress the operat
   assert.equal(ingress.SIMULATOR_URL, simulatorUrl);
   assert.equal(simulator.REDIS_URL, undefined);
   assert.equal(/secret|configured/.test(JSON.stringify(simulator)), false);
+  const warning = "sluice: nothing reads the environment variable SLUICE_CATALOG; did you mean SLUICE_CATALOGUE?";
+  assert.ok(gateway.output().error.includes(`${warning}\n`));
+  assert.ok(!gateway.output().error.includes("elsewhere"));
   gateway.child.kill("SIGINT");
   assert.equal(await gateway.ended, 0);
 });

@@ -3,7 +3,7 @@ import { limitRows } from "#access/limits.ts";
 import type { keyOperations } from "#api/keys.ts";
 import type { InputOf } from "#api/operation.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
-import { suggestionOf } from "#catalogue/nearest.ts";
+import { suggestionOf } from "#service/nearest.ts";
 import { isNetwork } from "#service/networks.ts";
 import type { Actor } from "../api/actor.ts";
 import { Fault } from "../api/faults.ts";

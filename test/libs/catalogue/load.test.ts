@@ -148,7 +148,14 @@ test("the catalogue contains the names of credentials and never their secrets", 
   assert.equal(secretOf(name, { OPENAI_API_KEY: "" }), undefined);
   assert.deepEqual(credentialNamesOf(other!), []);
   const further = good.replace("credential: OPENAI_API_KEY", "credential: OPENAI_API_KEY, credentials: [SECOND]");
-  assert.deepEqual([...parse(further).declaredVariables], ["OPENAI_API_KEY", "SECOND", "OTHER"]);
+  assert.deepEqual([...parse(further).credentialVariables], ["OPENAI_API_KEY", "SECOND", "OTHER"]);
+});
+
+test("a variable that is part of an address is no secret, though an upstream may require it", () => {
+  const text = good.replace("${OTHER_URL:-http://127.0.0.1:1}/v1", "${OTHER:-http://127.0.0.1:1}/${OTHER_PATH}");
+  const { credentialVariables, addressVariables } = parse(text, { OTHER: "http://127.0.0.1:1", OTHER_PATH: "v1" });
+  assert.deepEqual([...credentialVariables], ["OPENAI_API_KEY"]);
+  assert.deepEqual([...addressVariables], ["OTHER", "OTHER_PATH"]);
 });
 
 test("a catalogue is immutable", () => {
