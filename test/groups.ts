@@ -20,7 +20,7 @@ const groups = {
     "libs/{dialects,events,operations,wire}/**/*.test.ts",
     "libs/relay/*.test.ts",
     "libs/tracing/{sampling,trace-context}.test.ts",
-    "libs/catalogue/load.test.ts",
+    "libs/catalogue/{load,wildcards}.test.ts",
     "mutation/*.test.ts",
     "simulator/{answer,dialects}/*.test.ts",
     "simulator/settings.test.ts",
@@ -42,7 +42,9 @@ const groups = {
     "libs/{access,content,ledger,service}/*.test.ts",
     "libs/relay/redis/{bullmq-internals,mailbox,queue-slots,split-queue}.test.ts",
   ],
-  media: ["e2e/{attachments,audio,chat-audio,content,cors,model-lists,models,public-models,realtime}.test.ts"],
+  media: [
+    "e2e/{attachments,audio,chat-audio,content,cors,model-lists,models,public-models,realtime,wildcards}.test.ts",
+  ],
   "requests-1": ["e2e/{access,background,background-ends,chat,diagnosis,early-limits,leaving,log,once}.test.ts"],
   "requests-2": [
     "e2e/{compressed-bodies,operations,protocols,realtime-usage,refused-handshakes,responses-socket,resumable,secret-files,shares}.test.ts",

@@ -46,9 +46,9 @@ async function needsControl(): Promise<never> {
 
 /** Throws a CommandFault for a group or a model that the catalogue does not have. */
 function checkNames(group: string, models: readonly string[], environment: Environment): void {
-  const { groups, declaredModelIds } = loadCatalogue(serviceConfigOf(environment).catalogueFile, environment);
+  const { groups, declaredModels } = loadCatalogue(serviceConfigOf(environment).catalogueFile, environment);
   if (!groups.has(group))
     throw new CommandFault(`no group is named "${group}"; the catalogue has ${[...groups.keys()].join(", ")}`);
-  const unknown = models.find((id) => !id.endsWith("*") && !declaredModelIds.has(id));
+  const unknown = models.find((id) => !id.endsWith("*") && !declaredModels.has(id));
   if (unknown !== undefined) throw new CommandFault(`no model of the catalogue has the id "${unknown}"`);
 }

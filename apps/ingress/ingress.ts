@@ -191,7 +191,10 @@ function createPath(
   const events = new EventStream<IngressEvents>(
     load.subscriber,
     logSubscriber(log),
-    metricsSubscriber(registry, { queues: () => [...catalogue.current().queues.keys()] }),
+    metricsSubscriber(registry, {
+      queues: () => [...catalogue.current().queues.keys()],
+      modelLabelOf: (model) => catalogue.current().labelOf(model),
+    }),
     usageSubscriber((record) => usage.write(record), clock),
     ...(tracing === undefined ? [] : [traceSubscriber(tracing.export, clock)]),
     ...subscribers,

@@ -121,7 +121,8 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     createAttemptMetrics(registry, {
       queues: () => [...capacitiesOf(config.queues, catalogue.current().queues.keys()).keys()],
       upstreams: () => [...catalogue.current().upstreams.keys()],
-      models: () => catalogue.current().models.map(({ id }) => id),
+      models: () => [...catalogue.current().models, ...catalogue.current().wildcards].map(({ id }) => id),
+      labelOf: (model) => catalogue.current().labelOf(model),
     }),
     usage.subscriber,
     ...(tracing === undefined ? [] : [traceSubscriber(tracing.export, clock, catalogue.current)]),

@@ -4,6 +4,7 @@
  */
 import type { UpstreamDialect } from "#dialects/dialect.ts";
 import type { CatalogueFile } from "./schema.ts";
+import { type DeclaredModels, modelOf, type PricedModel, wildcardOf } from "./wildcards.ts";
 
 type FileUpstream = CatalogueFile["upstreams"][string];
 type FileModel = CatalogueFile["models"][number];
@@ -32,10 +33,14 @@ export const speaks = ({ dialect, alsoSpeaks }: CatalogueUpstream, wanted: Upstr
 /**
  * A model with at least one target: its route contains only targets whose upstream is offered here.
  */
-export type CatalogueModel = Omit<FileModel, "name" | "created"> & {
+export type CatalogueModel = Omit<PricedModel, "name" | "created" | "route"> & {
   readonly name: string;
   /** Seconds since 1970. */
   readonly created: number;
+  readonly route: readonly (Target & {
+    /** With `*` in the place of the name that a wildcard passed through. */
+    readonly pattern?: string;
+  })[];
 };
 
 export interface Catalogue extends Pick<CatalogueFile, "currency" | "addresses" | "publicGroup"> {
@@ -47,8 +52,12 @@ export interface Catalogue extends Pick<CatalogueFile, "currency" | "addresses" 
   readonly upstreams: ReadonlyMap<string, CatalogueUpstream>;
   /** Only those offered here, in the order of the file. */
   readonly models: readonly CatalogueModel[];
-  /** Every id in the file, including models that are not offered here. */
-  readonly declaredModelIds: ReadonlySet<string>;
+  /**
+   * Wildcards with prices for all of their models, offered here, in the order of the file. Their
+   * ids end in `*`.
+   */
+  readonly wildcards: readonly CatalogueModel[];
+  readonly declaredModels: DeclaredModels;
   /**
    * Every environment variable that an upstream of the file names as a credential or in `requires`,
    * offered here or not, except those of addresses.
@@ -56,33 +65,76 @@ export interface Catalogue extends Pick<CatalogueFile, "currency" | "addresses" 
   readonly credentialVariables: ReadonlySet<string>;
   /** Every one that the address of an upstream contains, offered here or not. */
   readonly addressVariables: ReadonlySet<string>;
-  /** In constant time; undefined for an unknown model and for one outside the group. */
+  /** Undefined for an unknown model and for one outside the group. */
   modelFor(group: string, id: string): CatalogueModel | undefined;
+  /** The same for every group. */
+  modelWith(id: string): CatalogueModel | undefined;
+  /**
+   * Names a model where each name needs memory for long, as in metrics: a wildcard's id for all of
+   * the models that it does not list.
+   */
+  labelOf(id: string): string;
   /** In the order of the file; empty for an unknown group. */
   modelsOf(group: string): readonly CatalogueModel[];
+  /** The wildcards of which a group may use at least some models. */
+  wildcardsOf(group: string): readonly CatalogueModel[];
 }
 
+/** Whether a model can match both a wildcard and a pattern of a group. */
+function overlap(wildcard: string, pattern: string): boolean {
+  const prefix = wildcard.slice(0, -1);
+  const [start = ""] = pattern.split("*", 1);
+  return start.startsWith(prefix) || (pattern.endsWith("*") && prefix.startsWith(start));
+}
+
+/** Models of wildcards that are kept for the next request. */
+const passedModelsMax = 1_000;
+/** The label of models that have left the catalogue. */
+const otherModels = "other";
+
 /** Freezes the parts deeply, except the maps and sets, which TypeScript protects. */
-export function createCatalogue(parts: Omit<Catalogue, "modelFor" | "modelsOf">): Catalogue {
+export function createCatalogue(
+  parts: Omit<Catalogue, "modelFor" | "modelWith" | "labelOf" | "modelsOf" | "wildcardsOf">,
+): Catalogue {
   for (const part of [
     parts.addresses,
     parts.models,
+    parts.wildcards,
     ...parts.queues.values(),
     ...parts.groups.values(),
     ...parts.upstreams.values(),
   ])
     freezeDeep(part);
-  const offers = new Map<string, ReadonlyMap<string, CatalogueModel>>();
-  for (const [name, group] of parts.groups) {
-    const isAllowed = matcherOf(group.models);
-    offers.set(name, new Map(parts.models.filter(({ id }) => isAllowed(id)).map((model) => [model.id, model])));
-  }
-  const lists = new Map([...offers].map(([name, models]) => [name, Object.freeze([...models.values()])]));
+  const matchers = new Map([...parts.groups].map(([name, group]) => [name, matcherOf(group.models)]));
+  const lists = new Map(
+    [...matchers].map(([name, isAllowed]) => [name, Object.freeze(parts.models.filter(({ id }) => isAllowed(id)))]),
+  );
+  const byId = new Map(parts.models.map((model) => [model.id, model]));
+  const passed = new Map<string, CatalogueModel>();
+  const modelWith = (id: string) => byId.get(id) ?? passed.get(id) ?? passedModel(id);
+  const passedModel = (id: string) => {
+    const wildcard = wildcardOf(parts.wildcards, id);
+    if (wildcard === undefined) return undefined;
+    const { route, ...model } = modelOf(wildcard, id);
+    const patterns = wildcard.route.map((target) => target.model);
+    const whole = {
+      ...model,
+      route: route.map((target, place) => ({ ...target, pattern: patterns[place] as string })),
+    };
+    freezeDeep(whole);
+    if (passed.size >= passedModelsMax) passed.clear();
+    passed.set(id, whole);
+    return whole;
+  };
   const none: readonly CatalogueModel[] = Object.freeze([]);
   return Object.freeze({
     ...parts,
-    modelFor: (group: string, id: string) => offers.get(group)?.get(id),
+    modelFor: (group: string, id: string) => (matchers.get(group)?.(id) ? modelWith(id) : undefined),
+    modelWith,
+    labelOf: (id: string) => (byId.has(id) ? id : (wildcardOf(parts.wildcards, id)?.id ?? otherModels)),
     modelsOf: (group: string) => lists.get(group) ?? none,
+    wildcardsOf: (group: string) =>
+      parts.wildcards.filter(({ id }) => parts.groups.get(group)?.models.some((pattern) => overlap(id, pattern))),
   });
 }
 

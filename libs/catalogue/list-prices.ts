@@ -17,6 +17,7 @@ import { readDocument } from "./document.ts";
 import { type Environment, filledIn } from "./environment.ts";
 import { CatalogueFault } from "./fault.ts";
 import type { CatalogueFile } from "./schema.ts";
+import { namedModelsOf } from "./wildcards.ts";
 
 const prices = pricesSchema("List prices, by the vendor's name of the model.");
 
@@ -80,7 +81,7 @@ export function readListPrices(file = join(import.meta.dirname, "list-prices.yam
 
 /** Compares every target of every model, offered here or not. */
 export const checkPrices = (file: CatalogueFile, list: ListPrices, environment: Environment): CheckedPrices[] =>
-  file.models.flatMap(({ id: model, prices, route }) =>
+  namedModelsOf(file.models).flatMap(({ id: model, prices, route }) =>
     route.map(({ upstream, model: target, prices: own }): CheckedPrices => {
       const listed = listedFor(list, file.upstreams[upstream]?.baseUrl ?? "", target, environment);
       const differences = listed ? differencesOf(own ?? prices, listed) : [];

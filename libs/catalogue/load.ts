@@ -12,6 +12,7 @@ import { CatalogueFault } from "./fault.ts";
 import { createdSecondsOf, meaningFindingsOf } from "./meaning.ts";
 import type { CatalogueFile } from "./schema.ts";
 import { shapeOf } from "./shape.ts";
+import { declaredModelsOf, isWildcard, namedModelsOf, type PricedModel } from "./wildcards.ts";
 
 /** Reads and checks the file synchronously. Throws only CatalogueFault. */
 export const loadCatalogue = (file: string, environment: Environment): Catalogue =>
@@ -63,12 +64,12 @@ function catalogueOf(file: CatalogueFile, version: string, environment: Environm
       });
     }
   }
-  const models = file.models.flatMap((model): CatalogueModel[] => {
+  const offered = (model: PricedModel): CatalogueModel[] => {
     const route = model.route.filter((target) => upstreams.has(target.upstream));
     return route.length === 0
       ? []
       : [{ ...model, name: model.name ?? model.id, created: createdSecondsOf(model.created) ?? 0, route }];
-  });
+  };
   return createCatalogue({
     version,
     currency: file.currency,
@@ -77,8 +78,11 @@ function catalogueOf(file: CatalogueFile, version: string, environment: Environm
     queues: new Map(Object.entries(file.queues)),
     groups: new Map(Object.entries(file.groups)),
     upstreams,
-    models,
-    declaredModelIds: new Set(file.models.map(({ id }) => id)),
+    models: namedModelsOf(file.models).flatMap(offered),
+    wildcards: file.models.flatMap(({ pricesByModel: _, prices, ...model }) =>
+      isWildcard(model.id) && prices ? offered({ ...model, prices }) : [],
+    ),
+    declaredModels: declaredModelsOf(file.models),
     ...variablesOf(file),
   });
 }

@@ -9,6 +9,7 @@ import { baseUrlFaultOf, credentialNamesOf, type Environment, filledIn, isOffere
 import type { Finding, Path } from "./fault.ts";
 import { priceFindingsOf, ratioFindingsOf } from "./price-findings.ts";
 import type { CatalogueFile } from "./schema.ts";
+import { declaredModelsOf, isWildcard, listedPricesOf, nameIn } from "./wildcards.ts";
 
 /** Headers that contain secrets or control the connection. */
 const reservedHeaders =
@@ -65,7 +66,7 @@ function baseUrlFindingsOf(path: Path, url: string, mayHaveQuery = false): Findi
 
 function modelFindingsOf({ models, queues, upstreams }: CatalogueFile): Finding[] {
   const firstWith = new Map<string, number>();
-  const ids = new Set(models.map(({ id }) => id));
+  const declared = declaredModelsOf(models);
   return models.flatMap((model, index) => {
     const findings: Finding[] = [];
     const addFinding = (path: Path, text: string) => findings.push({ path: ["models", index, ...path], text });
@@ -81,11 +82,14 @@ function modelFindingsOf({ models, queues, upstreams }: CatalogueFile): Finding[
       addFinding(["outputTokensMax"], `is more than contextWindow, which is ${contextWindow}`);
     for (const [place, id] of model.fallbacks.entries()) {
       if (id === model.id) addFinding(["fallbacks", place], "is the model itself");
-      else if (!ids.has(id)) addFinding(["fallbacks", place], unknownText("model has the id", id, ids));
+      else if (!declared.has(id)) addFinding(["fallbacks", place], unknownText("model has the id", id, declared.ids));
     }
     const path = ["models", index];
-    findings.push(...priceFindingsOf(model.prices, [...path, "prices"]));
-    for (const [place, { upstream, prices }] of model.route.entries()) {
+    if (model.prices) findings.push(...priceFindingsOf(model.prices, [...path, "prices"]));
+    findings.push(...wildcardFindingsOf(model, path, new Set(models.map(({ id }) => id))));
+    for (const [place, { upstream, model: name, prices }] of model.route.entries()) {
+      if (name.includes("*") && (!isWildcard(model.id) || name.indexOf("*") < name.length - 1))
+        addFinding(["route", place, "model"], "may contain `*` only at its end, and only if the id ends in `*`");
       if (prices) findings.push(...priceFindingsOf(prices, [...path, "route", place, "prices"]));
       if (!Object.hasOwn(upstreams, upstream))
         addFinding(["route", place, "upstream"], unknownText("upstream is named", upstream, Object.keys(upstreams)));
@@ -94,11 +98,37 @@ function modelFindingsOf({ models, queues, upstreams }: CatalogueFile): Finding[
   });
 }
 
+/** A wildcard needs a price for whatever it passes through: one for all, or one for each. */
+function wildcardFindingsOf(model: CatalogueFile["models"][number], path: Path, ids: ReadonlySet<string>): Finding[] {
+  const { id: entryId, prices, pricesByModel } = model;
+  if (!isWildcard(entryId)) {
+    const own = pricesByModel && {
+      path: [...path, "pricesByModel"],
+      atKey: true,
+      text: "needs an id that ends in `*`",
+    };
+    return [...(prices ? [] : [{ path: [...path, "prices"], text: "missing" }]), ...(own ? [own] : [])];
+  }
+  if (!prices && !pricesByModel)
+    return [
+      {
+        path: [...path, "prices"],
+        text: "missing: a wildcard needs `prices` for all of its models (0 if they are free), or `pricesByModel`",
+      },
+    ];
+  return listedPricesOf(model).flatMap(({ id, name, prices: listed }): Finding[] => {
+    const at = [...path, "pricesByModel", name];
+    if (nameIn(entryId, id) === undefined) return [{ path: at, atKey: true, text: `"${id}" cannot be a model's name` }];
+    if (ids.has(id)) return [{ path: at, atKey: true, text: `"${id}" is already the id of another entry` }];
+    return priceFindingsOf(listed, at);
+  });
+}
+
 const unknownText = (what: string, name: string, names: Iterable<string>) =>
   `no ${what} "${name}"${suggestionOf(name, names)}`;
 
 function groupFindingsOf({ groups, models, publicGroup }: CatalogueFile): Finding[] {
-  const ids = new Set(models.map(({ id }) => id));
+  const declared = declaredModelsOf(models);
   const unknown: Finding[] =
     publicGroup === undefined || Object.hasOwn(groups, publicGroup)
       ? []
@@ -109,7 +139,9 @@ function groupFindingsOf({ groups, models, publicGroup }: CatalogueFile): Findin
       const path = ["groups", name, "models", index];
       const star = pattern.indexOf("*");
       if (star !== -1 && star !== pattern.length - 1) return [{ path, text: "`*` may stand only at the end" }];
-      return star === -1 && !ids.has(pattern) ? [{ path, text: unknownText("model has the id", pattern, ids) }] : [];
+      return star === -1 && !declared.has(pattern)
+        ? [{ path, text: unknownText("model has the id", pattern, declared.ids) }]
+        : [];
     }),
     ...(["limits", "keyLimits", "accountLimits"] as const).flatMap((of): Finding[] => {
       const { budgetPerDay = 0, budgetPerMonth = Number.POSITIVE_INFINITY } = group[of] ?? {};

@@ -24,15 +24,16 @@ export function offersOf(catalogue: Catalogue, group: string): ReadonlyMap<strin
   offered.set(catalogue, byGroup);
   const groupOffers = byGroup.get(group);
   if (groupOffers !== undefined) return groupOffers;
-  const ratio = catalogue.groups.get(group)?.priceRatio ?? 1;
-  const offers = new Map(
-    catalogue
-      .modelsOf(group)
-      .map((model) => [model.id, { ...model, offer: openRouterFieldsOf(catalogue, model, ratio) }]),
-  );
+  const offers = new Map(catalogue.modelsOf(group).map((model) => [model.id, offerOf(catalogue, group, model)]));
   if (catalogue.groups.has(group)) byGroup.set(group, offers);
   return offers;
 }
+
+/** The same for a model that is in no list. */
+export const offerOf = (catalogue: Catalogue, group: string, model: CatalogueModel): OfferedModel => ({
+  ...model,
+  offer: openRouterFieldsOf(catalogue, model, catalogue.groups.get(group)?.priceRatio ?? 1),
+});
 
 function openRouterFieldsOf(catalogue: Catalogue, model: CatalogueModel, ratio: number): object {
   const { name, description, contextWindow, outputTokensMax, capabilities, prices } = model;

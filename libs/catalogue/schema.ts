@@ -308,10 +308,11 @@ const tokens = (description: string) =>
 const model = Type.Object(
   {
     id: Type.String({
-      pattern: "^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$",
+      pattern: "^([A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}|([A-Za-z0-9][A-Za-z0-9._:/@+-]{0,126})?[*])$",
       faultText:
-        "must be 1 to 128 of A-Z, a-z, 0-9 and ._:/@+-, and begin with a letter or digit; put it in quotes if it looks like a number",
-      description: "The model's name in requests.",
+        "must be 1 to 128 of A-Z, a-z, 0-9 and ._:/@+-, begin with a letter or digit, and may end in `*`; put it in quotes if it looks like a number",
+      description:
+        "The model's name in requests. A wildcard such as `openai/*` stands for every model whose name begins so, unless another entry has the name or a longer beginning.",
     }),
     name: Type.Optional(text(100, "The model's name for people. Default: the id.")),
     description: Type.Optional(text(1_000, "A sentence or two about the model, for people.")),
@@ -337,7 +338,18 @@ const model = Type.Object(
           "What the model supports: text, streaming, tools, vision, json, reasoning, image, embedding, moderation, rerank, realtime, speech, transcription. With `reasoning`, upstreams of openai-responses are asked for encrypted reasoning. A list without `reasoning` removes reasoning settings from requests to the upstream.",
       },
     ),
-    prices: pricesSchema("What callers pay, in the catalogue's currency."),
+    prices: Type.Optional(
+      pricesSchema(
+        "What callers pay, in the catalogue's currency. Required, except for a wildcard with `pricesByModel`.",
+      ),
+    ),
+    pricesByModel: Type.Optional(
+      Type.Record(Type.String(), pricesSchema("The prices of one of its models.", { default: {} }), {
+        maxProperties: 1_000,
+        description:
+          "For a wildcard: prices of some of its models, by the part of the name in the place of `*`. These models are in lists of models. Models without prices of their own have `prices`, or are refused if the wildcard has none.",
+      }),
+    ),
     retries: Type.Integer({
       minimum: 0,
       maximum: 10,
@@ -374,7 +386,10 @@ const model = Type.Object(
       Type.Object(
         {
           upstream: Type.String({ description: "A name in `upstreams`." }),
-          model: text(256, "The upstream's name for the model."),
+          model: text(
+            256,
+            "The upstream's name for the model. In a wildcard, `*` at its end is the part of the requested name in the place of the wildcard's `*`.",
+          ),
           weight: Type.Optional(
             Type.Integer({
               minimum: 1,

@@ -53,6 +53,8 @@ export interface CallInfo {
   readonly upstream: string;
   /** The upstream and its name of the model. */
   readonly target: string;
+  /** The model's name at the upstream, which `target` may have as `*`. */
+  readonly targetModel: string;
   /** The catalogue's id of the model that this target serves: the requested one, or a fallback. */
   readonly model: string;
   /** The name of the credential; undefined for an upstream without one. */

@@ -122,8 +122,8 @@ const pricesFields = {
 };
 
 /** The schema of a model's prices in the catalogue. */
-export const pricesSchema = (description: string) =>
-  Type.Object(pricesFields, { additionalProperties: false, description });
+export const pricesSchema = (description: string, more: object = {}) =>
+  Type.Object(pricesFields, { additionalProperties: false, description, ...more });
 
 type FilePrices = Type.Static<ReturnType<typeof pricesSchema>>;
 

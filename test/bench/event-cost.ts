@@ -41,9 +41,14 @@ function streamsWith(subscribers: "none" | "metrics" | Tracing): Streams {
   if (subscribers === "metrics") {
     const [ingress, worker] = [new Registry(), new Registry()];
     return {
-      ingress: new EventStream(metricsSubscriber(ingress, { queues: () => [] })),
+      ingress: new EventStream(metricsSubscriber(ingress, { queues: () => [], modelLabelOf: (model) => model })),
       worker: new EventStream(
-        createAttemptMetrics(worker, { queues: () => [], upstreams: () => [], models: () => [] }),
+        createAttemptMetrics(worker, {
+          queues: () => [],
+          upstreams: () => [],
+          models: () => [],
+          labelOf: (model) => model,
+        }),
       ),
     };
   }
@@ -98,6 +103,7 @@ function play(number: number, { ingress, worker }: Streams, tracing: Tracing | u
     number: 1,
     upstream: "vendor",
     target: "vendor/theirs",
+    targetModel: "theirs",
     model: "mine",
     credential: "VENDOR_KEY",
     resumes: false,

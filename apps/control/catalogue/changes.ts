@@ -6,7 +6,8 @@ import type { Catalogue } from "#catalogue/catalogue.ts";
 export type Changes = NonNullable<AnswerOf<(typeof catalogueFileOperations)["checkCatalogue"]>["changes"]>;
 
 export function changesBetween(before: Catalogue, after: Catalogue): Changes {
-  const models = ({ models }: Catalogue) => new Map(models.map((model) => [model.id, model]));
+  const models = ({ models: listed, wildcards }: Catalogue) =>
+    new Map([...listed, ...wildcards].map((model) => [model.id, model]));
   return {
     models: namesOf(models(before), models(after)),
     groups: namesOf(before.groups, after.groups),
@@ -25,6 +26,9 @@ function namesOf(before: ReadonlyMap<string, unknown>, after: ReadonlyMap<string
   };
 }
 
+const idsOf = (catalogue: Catalogue, group: string) =>
+  [...catalogue.modelsOf(group), ...catalogue.wildcardsOf(group)].map(({ id }) => id);
+
 /** The models that callers of each group would lose; groups that lose nothing are absent. */
 export function lossesBetween(
   before: Catalogue,
@@ -32,8 +36,8 @@ export function lossesBetween(
 ): { group: string; isRemoved: boolean; modelsLost: string[] }[] {
   return [...before.groups.keys()].flatMap((group) => {
     const isRemoved = !after.groups.has(group);
-    const kept = new Set(isRemoved ? [] : after.modelsOf(group).map(({ id }) => id));
-    const modelsLost = before.modelsOf(group).flatMap(({ id }) => (kept.has(id) ? [] : [id]));
+    const kept = new Set(isRemoved ? [] : idsOf(after, group));
+    const modelsLost = idsOf(before, group).filter((id) => !kept.has(id));
     return isRemoved || modelsLost.length > 0 ? [{ group, isRemoved, modelsLost }] : [];
   });
 }

@@ -61,15 +61,15 @@ export function checkGrant(
  */
 export function checkSettings(
   { group, models, addresses, expiresAt }: KeySettings,
-  { groups, declaredModelIds }: Pick<Catalogue, "groups" | "declaredModelIds">,
+  { groups, declaredModels }: Pick<Catalogue, "groups" | "declaredModels">,
   now: Date,
 ): void {
   if (group !== undefined) checkGroup(group, { groups }, "group");
-  const unknown = models?.find((model) => !model.endsWith("*") && !declaredModelIds.has(model));
+  const unknown = models?.find((model) => !model.endsWith("*") && !declaredModels.has(model));
   if (unknown !== undefined)
     throw new Fault(
       "invalid",
-      `The catalogue has no model ${JSON.stringify(unknown)}${suggestionOf(unknown, declaredModelIds)}.`,
+      `The catalogue has no model ${JSON.stringify(unknown)}${suggestionOf(unknown, declaredModels.ids)}.`,
       { field: "models" },
     );
   const wrong = addresses?.find((address) => !isNetwork(address));

@@ -21,7 +21,7 @@ export interface LimitedRequest {
     endpoint: { dialect: ConversationDialect; operation: OperationName };
     demand: Demand;
   };
-  admitted: Pick<Admitted, "id" | "model"> & { catalogue: Pick<Catalogue, "models" | "groups" | "version"> };
+  admitted: Pick<Admitted, "id" | "model"> & { catalogue: Pick<Catalogue, "groups" | "version"> };
   /** The other models that may answer. */
   fallbacks: readonly CatalogueModel[];
   bodyBytes: number;

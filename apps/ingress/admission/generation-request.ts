@@ -67,7 +67,7 @@ export interface Admitted {
   id: string;
   model: CatalogueModel;
   /** In force at its admission: its prices apply. */
-  catalogue: Pick<Catalogue, "models" | "groups" | "version" | "modelFor">;
+  catalogue: Pick<Catalogue, "groups" | "version" | "modelFor" | "modelWith">;
   /** How many generations may wait on its queue in this ingress, and how long. */
   queue: { readonly waitingMax: number; readonly waitMs: number };
   /** The caller's limit on the wait for a worker, in milliseconds from its admission. */

@@ -42,7 +42,7 @@ export interface RateLimiterOptions {
   /** A connection of the purpose `request`. */
   redis: Redis;
   keyspace: Keyspace;
-  catalogue(): Pick<Catalogue, "groups" | "currency" | "models" | "modelsOf">;
+  catalogue(): Pick<Catalogue, "groups" | "currency" | "modelsOf" | "wildcardsOf">;
   clock: Clock;
   events: EventSink<IngressEvents>;
   log: Logger;
@@ -120,9 +120,13 @@ export class RateLimiter {
     const all = this.#subjectsOf(caller);
     const subjects = mayReplay ? requestLimitsOf(all) : all;
     if (subjects.length === 0) return undefined;
-    const models = this.#options.catalogue().modelsOf(caller.group);
+    const catalogue = this.#options.catalogue();
+    const models = catalogue.modelsOf(caller.group);
     const isBilled = operations[operation].bills !== "nothing";
-    const costs = isBilled && models.every(({ id, prices }) => !isFree(prices) || !allowsModel(caller, id));
+    const costs =
+      isBilled &&
+      models.every(({ id, prices }) => !isFree(prices) || !allowsModel(caller, id)) &&
+      !catalogue.wildcardsOf(caller.group).some(({ prices }) => isFree(prices));
     const least = { inputTokens: Number(isBilled), outputTokens: 0, nano: Number(costs) };
     return this.#counters.look(subjects, least).then((decision) => this.#answerOf(decision, caller, dialect));
   }

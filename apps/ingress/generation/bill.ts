@@ -29,7 +29,7 @@ export function billOf(
   const { catalogue } = admitted;
   const billed = billedOf(generation, outcome);
   if (billed === undefined) return undefined;
-  const model = catalogue.models.find(({ id }) => id === billed.model) ?? admitted.model;
+  const model = catalogue.modelWith(billed.model) ?? admitted.model;
   // A session has many answers; its worker bounds each of them.
   const isSession = operations[generation.request.endpoint.operation].isSession === true;
   const usage = isSession ? billed.usage : plausible(billed.usage, usageBoundsOf(model, request.demand));

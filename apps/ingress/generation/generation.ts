@@ -186,7 +186,7 @@ function factsOf(request: GenerationRequest, admitted: Admitted, now: number): G
 /** With what the operator pays, if the catalogue knows it and something is billed. */
 function sourceOf({ source, bill, admitted, modelAnswered, facts }: Generation): Source | undefined {
   if (source === undefined || bill === undefined) return source;
-  const model = admitted.catalogue.models.find(({ id }) => id === modelAnswered);
+  const model = admitted.catalogue.modelWith(modelAnswered);
   const cost = upstreamCostOf(model, source, bill.usage, facts.receivedAt);
   return cost === undefined ? source : { ...source, cost };
 }

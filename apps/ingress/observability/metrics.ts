@@ -20,6 +20,7 @@ const buckets = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 /** The values of labels, known before anything is counted. */
 export interface IngressLabels {
   queues(): string[];
+  modelLabelOf(model: string): string;
 }
 
 /** The dialects that have sessions. */
@@ -29,7 +30,10 @@ const codes = Object.keys(statuses) as ErrorCode[];
 const answerStatuses = [200, 400, 401, 404, 429, 499, 500, 502, 503, 504];
 
 /** Counts events of requests and generations. */
-export function metricsSubscriber(registry: Registry, { queues }: IngressLabels): Subscriber<IngressEvents> {
+export function metricsSubscriber(
+  registry: Registry,
+  { queues, modelLabelOf }: IngressLabels,
+): Subscriber<IngressEvents> {
   const paths = new Set<string>();
   const counters = countersOf(registry, { queues, paths: () => [...paths] });
   const histograms = histogramsOf(registry, queues);
@@ -49,7 +53,8 @@ export function metricsSubscriber(registry: Registry, { queues }: IngressLabels)
     sessionMessage: ({ direction, dialect }) => counters.sessionMessages.inc({ direction, dialect }),
     restarted: ({ generation: { queue } }) => counters.restarts.inc({ queue }),
     ended({ generation: { queue }, outcome, bill, source }) {
-      if (bill?.usage.isCapped) counters.cappedUsage.inc({ upstream: source?.upstream ?? "", model: bill.model });
+      if (bill?.usage.isCapped)
+        counters.cappedUsage.inc({ upstream: source?.upstream ?? "", model: modelLabelOf(bill.model) });
       if (bill?.unitPrices.units !== undefined)
         for (const kind of unpricedUnitsOf(bill.unitPrices))
           counters.unpricedUnits.inc({ kind }, bill.usage.units?.[kind]);
@@ -59,7 +64,7 @@ export function metricsSubscriber(registry: Registry, { queues }: IngressLabels)
   };
 }
 
-function countersOf(registry: Registry, { queues, paths }: IngressLabels & { paths(): string[] }) {
+function countersOf(registry: Registry, { queues, paths }: Pick<IngressLabels, "queues"> & { paths(): string[] }) {
   const counter = <Label extends string>(
     name: string,
     help: string,

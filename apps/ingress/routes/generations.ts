@@ -4,7 +4,7 @@ import type { ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
-import { firstTargetOf, offersOf } from "#catalogue/offers.ts";
+import { firstTargetOf, offerOf, offersOf } from "#catalogue/offers.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
@@ -99,7 +99,7 @@ function addModelRoutes(server: FastifyInstance, version: string, { catalogue, a
     return models.filter(({ id }) => allowsModel(caller, id)).map(withTarget);
   };
   const withOffer = (model: CatalogueModel, group: string): CatalogueModel =>
-    catalogue().publicGroup === undefined ? model : (offersOf(catalogue(), group).get(model.id) ?? model);
+    catalogue().publicGroup === undefined ? model : offerOf(catalogue(), group, model);
   server.get(`/${version}/models`, (request) =>
     profiles[dialectOf(request.url, request.headers)].modelListOf(
       modelsOf(request),

@@ -774,7 +774,7 @@ export class Attempt {
     const { says, isAdaptive } = overdue;
     // The abandoned content might have come, so the next call may take longer; a target that is
     // always silent gets no more than a few times the least.
-    if (isAdaptive) contentTimes.learn(candidate.key, streams, quietMsMin[streams ? "streamed" : "whole"]);
+    if (isAdaptive) contentTimes.learn(candidate.name, streams, quietMsMin[streams ? "streamed" : "whole"]);
     call.diagnosis.cause = says;
     this.#callFailed(call, { code: "upstream_timeout", message: `The upstream of this model ${says}.` });
   }

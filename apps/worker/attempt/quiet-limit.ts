@@ -33,7 +33,7 @@ export function quietMsMaxOf(
 ): number {
   const kind = streams ? "streamed" : "whole";
   const leastMs = isPatient(candidate, dialect, body) ? thinkingMsMin[kind] : quietMsMin[kind];
-  const usualMs = times.usualMs(candidate.key, streams);
+  const usualMs = times.usualMs(candidate.name, streams);
   const lastMs = hasOther ? 0 : lastQuietMsMin;
   return Math.min(firstContentMsMax, Math.max(leastMs, usualMs, lastMs) + body.length / promptBytesPerMs);
 }

@@ -88,7 +88,8 @@ export class TargetCall implements CallProgress, AnsweringCall {
     this.info = {
       number,
       upstream: candidate.upstream.name,
-      target: candidate.key,
+      target: candidate.name,
+      targetModel: candidate.target.model,
       model: candidate.model.id,
       credential: permit.credential,
       resumes,

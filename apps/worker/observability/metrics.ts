@@ -24,8 +24,9 @@ const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 export interface AttemptLabels {
   queues(): string[];
   upstreams(): string[];
-  /** The ids of the catalogue's models. */
+  /** The models of the catalogue, as `labelOf` names them. */
   models(): string[];
+  labelOf(model: string): string;
 }
 
 /** The usual failures of upstreams, by code and status. */
@@ -49,7 +50,7 @@ const upstreamFailures: readonly [code: ErrorCode, status: number | "none"][] = 
 /** Registers the metrics that follow the events. */
 export function createAttemptMetrics(
   registry: Registry,
-  { queues, upstreams, models }: AttemptLabels,
+  { queues, upstreams, models, labelOf }: AttemptLabels,
 ): Subscriber<WorkerEvents> {
   const registers = [registry];
   const ofUpstreams = () => combinationsOf({ upstream: upstreams() });
@@ -140,7 +141,8 @@ export function createAttemptMetrics(
     upstreamCallEnded: ({ call, diagnosis }) => countMalformed(call, diagnosis),
     settled: ({ model, usage, failure }) => {
       if (usage === undefined || failure !== undefined) return;
-      for (const [kind, name] of tokenKinds) if (usage[name] > 0) tokens.inc({ model, kind }, usage[name]);
+      for (const [kind, name] of tokenKinds)
+        if (usage[name] > 0) tokens.inc({ model: labelOf(model), kind }, usage[name]);
     },
     ended: ({ attempt: { queue }, outcome }) => generations.inc({ queue, outcome }),
   };

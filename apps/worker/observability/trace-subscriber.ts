@@ -49,7 +49,7 @@ export function traceSubscriber(
     const startedAt = endedAt - durationMs;
     const { firstContentAt } = state;
     state.firstContentAt = undefined;
-    const model = call.target.slice(call.upstream.length + 1);
+    const model = call.targetModel;
     const operation = operationNameOf(attempt.operation, attempt.dialect);
     const attributes: SpanAttributes = {
       "gen_ai.operation.name": operation,

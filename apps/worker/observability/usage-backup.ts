@@ -99,7 +99,7 @@ export class UsageBackup {
 function recordOf({ event, endedAtEpoch, catalogue }: Unconfirmed): UsageRecord {
   const { attempt, outcome, model: id, source, upstreamRequestId, bodyBytes, usage, failure, isOrphaned } = event;
   const { recorded = attempt, user, tags = [], usageMax, receivedAt } = attempt;
-  const model = catalogue.models.find((model) => model.id === id);
+  const model = catalogue.modelWith(id);
   const isSession = operations[attempt.operation].isSession === true;
   const isCharged = failure === undefined || failure.isPaid === true || isSession;
   const charged =

@@ -26,10 +26,12 @@ export type Chosen =
  */
 export type Refusal = "credential" | "quota" | "missing";
 
-type TargetRef = Pick<Candidate, "upstream" | "key">;
+type TargetRef = Pick<Candidate, "upstream" | "key" | "name">;
 
 /** Why and until when callers do not get a credential at a target. */
 interface Cooldown {
+  /** `<target>: <credential>`, with the name of the target that logs and metrics have. */
+  shownAs: string;
   by: "credential" | "rate-limit";
   /** For all callers. */
   until: number;
@@ -70,14 +72,14 @@ export class Credentials {
 
   /** The upstream refused the credential for this target. */
   refused(
-    { key }: TargetRef,
+    target: TargetRef,
     credential: string | undefined,
     why: Refusal,
     retryAfterMs: number | undefined,
     caller: string,
     now: number,
   ): void {
-    const cooldown = this.#of(idOf(key, credential), "credential");
+    const cooldown = this.#of(target, credential, "credential");
     cooldown.refusals++;
     const ownMs = Math.min(cooldownMsMax[why], firstCooldownMs[why] * 2 ** (cooldown.refusals - 1));
     coolDown(cooldown, caller, now, retryAfterMs ?? ownMs);
@@ -89,15 +91,15 @@ export class Credentials {
    * those of the credential.
    */
   rateLimited(
-    { upstream, key }: TargetRef,
+    target: TargetRef,
     credential: string | undefined,
     retryAfterMs: number | undefined,
     caller: string,
     now: number,
   ): void {
-    const cooldownMs = retryAfterMs ?? (credentialNamesOf(upstream).length > 1 ? rateLimitedMs : undefined);
+    const cooldownMs = retryAfterMs ?? (credentialNamesOf(target.upstream).length > 1 ? rateLimitedMs : undefined);
     if (cooldownMs === undefined) return;
-    const cooldown = this.#of(idOf(key, credential), "rate-limit");
+    const cooldown = this.#of(target, credential, "rate-limit");
     cooldown.refusals = 0;
     cooldown.until = Math.max(cooldown.until, now + Math.min(rateLimitedMs, cooldownMs));
     coolDown(cooldown, caller, now, cooldownMs);
@@ -116,17 +118,18 @@ export class Credentials {
   /** The credentials that cool down for some caller, as `<target>: <credential>`. */
   cooling(now: number): string[] {
     const isCooling = ({ until, callers }: Cooldown) => Math.max(until, ...callers.values()) > now;
-    return [...this.#cooldowns].filter(([, cooldown]) => isCooling(cooldown)).map(([id]) => id);
+    return [...new Set([...this.#cooldowns.values()].filter(isCooling).map(({ shownAs }) => shownAs))];
   }
 
-  #of(id: string, by: Cooldown["by"]): Cooldown {
+  #of({ key, name }: TargetRef, credential: string | undefined, by: Cooldown["by"]): Cooldown {
+    const id = idOf(key, credential);
     const present = this.#cooldowns.get(id);
     if (present !== undefined) {
       present.by = by;
       return present;
     }
     if (this.#cooldowns.size >= cooldownsMax) this.#cooldowns.clear();
-    const cooldown = { by, until: 0, callers: new Map<string, number>(), refusals: 0 };
+    const cooldown = { shownAs: idOf(name, credential), by, until: 0, callers: new Map<string, number>(), refusals: 0 };
     this.#cooldowns.set(id, cooldown);
     return cooldown;
   }

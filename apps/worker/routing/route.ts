@@ -6,8 +6,13 @@ export interface Candidate {
   model: CatalogueModel;
   target: Target;
   upstream: CatalogueUpstream;
-  /** Names the target in circuit breakers, cooldowns and logs; the same in every worker. */
+  /** Names the upstream and the model there; the same in every worker. */
   key: string;
+  /**
+   * The same where each name needs memory for long, as in circuit breakers, logs and metrics: one
+   * for all models that a wildcard passes through.
+   */
+  name: string;
   timeouts: UpstreamTimeouts;
 }
 
@@ -30,11 +35,11 @@ export function candidatesOf(
 }
 
 /** The targets of each model, which do not change within a catalogue. */
-const routes = new WeakMap<Catalogue, Map<CatalogueModel, readonly Candidate[]>>();
+const routes = new WeakMap<Catalogue, WeakMap<CatalogueModel, readonly Candidate[]>>();
 
 /** The model's targets in the order of the catalogue. */
 function routeOf(catalogue: Catalogue, model: CatalogueModel): readonly Candidate[] {
-  const ofCatalogue = routes.get(catalogue) ?? new Map<CatalogueModel, readonly Candidate[]>();
+  const ofCatalogue = routes.get(catalogue) ?? new WeakMap<CatalogueModel, readonly Candidate[]>();
   routes.set(catalogue, ofCatalogue);
   const route = ofCatalogue.get(model) ?? newRouteOf(catalogue, model);
   ofCatalogue.set(model, route);
@@ -46,7 +51,9 @@ const newRouteOf = ({ upstreams }: Catalogue, model: CatalogueModel): Candidate[
     const upstream = upstreams.get(target.upstream);
     if (upstream === undefined) return [];
     const timeouts = { ...upstream.timeouts, ...model.timeouts, ...target.timeouts };
-    return [{ model, target, upstream, key: `${target.upstream}/${target.model}`, timeouts }];
+    const { model: targetModel, pattern = targetModel } = target;
+    const [key, name] = [targetModel, pattern].map((text) => `${target.upstream}/${text}`) as [string, string];
+    return [{ model, target, upstream, key, name, timeouts }];
   });
 
 /**

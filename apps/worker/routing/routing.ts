@@ -56,7 +56,7 @@ export class Routing {
 
   /** `holder` names the call and is unique; `caller` the account or the key of its request. */
   async permit(candidate: Candidate, holder: string, caller: string): Promise<Permission> {
-    const { upstream, key } = candidate;
+    const { upstream, name: key } = candidate;
     const now = this.#clock.now();
     const chosen = this.#credentials.choose(candidate, caller, now);
     if (chosen.kind === "blocked") return chosen;
@@ -104,7 +104,7 @@ export class Routing {
     outcome: CallOutcome,
     retryAfterMs: number | undefined,
   ): void {
-    const { upstream, key } = candidate;
+    const { upstream, name: key } = candidate;
     const now = this.#clock.now();
     switch (outcome) {
       case "answered":

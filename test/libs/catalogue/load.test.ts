@@ -108,7 +108,7 @@ test("an upstream whose required variable is unset or empty is not offered, nor 
     const catalogue = parse(good, environment);
     assert.equal(catalogue.modelFor("default", "second"), undefined);
     assert.deepEqual([...catalogue.upstreams.keys()], ["openai"]);
-    assert.ok(catalogue.declaredModelIds.has("second"));
+    assert.ok(catalogue.declaredModels.has("second"));
   }
   assert.ok(parse(good, { OTHER: "yes" }).modelFor("default", "second"));
   const both = good.replace(
@@ -152,7 +152,7 @@ test("the catalogue contains the names of credentials and never their secrets", 
 });
 
 test("a variable that is part of an address is no secret, though an upstream may require it", () => {
-  const text = good.replace("${OTHER_URL:-http://127.0.0.1:1}/v1", "${OTHER:-http://127.0.0.1:1}/${OTHER_PATH}");
+  const text = good.replace(`\${OTHER_URL:-http://127.0.0.1:1}/v1`, `\${OTHER:-http://127.0.0.1:1}/\${OTHER_PATH}`);
   const { credentialVariables, addressVariables } = parse(text, { OTHER: "http://127.0.0.1:1", OTHER_PATH: "v1" });
   assert.deepEqual([...credentialVariables], ["OPENAI_API_KEY"]);
   assert.deepEqual([...addressVariables], ["OTHER", "OTHER_PATH"]);
@@ -228,14 +228,14 @@ const faults: Fault[] = [
     from: "id: second",
     to: "id: sec ond",
     message:
-      "11:9: models[1].id: must be 1 to 128 of A-Z, a-z, 0-9 and ._:/@+-, and begin with a letter or digit; put it in quotes if it looks like a number",
+      "11:9: models[1].id: must be 1 to 128 of A-Z, a-z, 0-9 and ._:/@+-, begin with a letter or digit, and may end in `*`; put it in quotes if it looks like a number",
   },
   {
     name: "an id that is too long",
     from: "id: second",
     to: `id: ${"x".repeat(129)}`,
     message:
-      "11:9: models[1].id: must be 1 to 128 of A-Z, a-z, 0-9 and ._:/@+-, and begin with a letter or digit; put it in quotes if it looks like a number",
+      "11:9: models[1].id: must be 1 to 128 of A-Z, a-z, 0-9 and ._:/@+-, begin with a letter or digit, and may end in `*`; put it in quotes if it looks like a number",
   },
   {
     name: "an id that YAML reads as a number",
@@ -266,7 +266,7 @@ const faults: Fault[] = [
     from: "queue: image",
     to: "queu: image",
     message:
-      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, description, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, retries, fallbacks, resume, deterministic, traits, timeouts, route',
+      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, description, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, pricesByModel, retries, fallbacks, resume, deterministic, traits, timeouts, route',
   },
   {
     name: "a model setting under its former name",

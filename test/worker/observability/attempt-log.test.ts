@@ -40,6 +40,7 @@ const callOf = (number: number, target: string, model = "m"): WorkerEvents["upst
   number,
   upstream: "u",
   target,
+  targetModel: target.split("/").slice(1).join("/"),
   model,
   credential: "KEY",
   resumes: false,

@@ -39,6 +39,7 @@ const attemptOf = (flags: "01" | "00"): AttemptInfo => ({
 const callOf = (attempt: AttemptInfo, number: number, target: string, resumes = false): CallInfo => ({
   number,
   upstream: target.split("/", 1)[0] as string,
+  targetModel: target.split("/").slice(1).join("/"),
   target,
   model: "mine",
   credential: "NAME",
