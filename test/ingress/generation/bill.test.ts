@@ -13,14 +13,21 @@ const prices = (inputPerMillion: number) => ({
   tiers: [],
   serviceTiers: {},
 });
-const catalogue = {
-  models: [
-    { id: "m", prices: prices(1), contextWindow: 8_000, outputTokensMax: 900 },
-    { id: "fallback", prices: prices(5) },
-  ],
+interface PricedModel {
+  id: string;
+  prices: object;
+  contextWindow?: number;
+  outputTokensMax?: number;
+}
+const catalogueOf = (...models: PricedModel[]) => ({
+  modelWith: (id: string) => models.find((model) => model.id === id),
   groups: new Map([["half", { priceRatio: 0.5 }]]),
   version: "v1",
-};
+});
+const catalogue = catalogueOf(
+  { id: "m", prices: prices(1), contextWindow: 8_000, outputTokensMax: 900 },
+  { id: "fallback", prices: prices(5) },
+);
 
 /** Asks for 25 tokens of input and at most 500 of output. */
 const generationFields = {
@@ -169,7 +176,7 @@ test("bill: a transcript without a report, by the seconds of its recording where
       ...recording,
       framing: "whole",
       model,
-      catalogue: { ...catalogue, models: [model] },
+      catalogue: catalogueOf(model),
     };
     assert.equal(billOf(generationOf(Object.assign({ ...generationFields }, generation)), "complete")?.cost, expected);
   }

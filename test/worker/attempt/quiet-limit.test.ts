@@ -8,6 +8,7 @@ import { partOf } from "../../support/part-of.ts";
 const candidateOf = (model: string, more: object = {}) =>
   partOf<Candidate>({
     key: "u/m",
+    name: "u/m",
     model: { id: "m", capabilities: [], ...more },
     target: { upstream: "u", model },
     upstream: { name: "u", dialect: "openai-chat", alsoSpeaks: [] },

@@ -23,7 +23,7 @@ const callOf = (contentType: string | undefined, status = 200) => {
   };
   const call = new TargetCall(
     partOf<ConstructorParameters<typeof TargetCall>[0]>({
-      candidate: { upstream: { name: "u" }, key: "u m", model: { id: "m" } },
+      candidate: { upstream: { name: "u" }, key: "u m", name: "u m", model: { id: "m" }, target: { model: "m" } },
       permit: {},
       attempt: {},
       exchange,
