@@ -18,13 +18,29 @@ export interface FollowOptions {
   onReading(reading: FileReading): void;
 }
 
+/** A mounted file stays the same one although its name outside leads to another. */
+const replacedText =
+  "was replaced or deleted outside the container, which still sees the old file; mount its directory, or restart the container";
+
 /** Returns the function that ends it. Never throws. */
 export function followFile(file: string, { bytesMax, everyMs, onReading }: FollowOptions): () => void {
   let seen: FileReading | undefined;
   let settled: FileReading | undefined;
   let isClosed = false;
+  let hadName = false;
+  const read = async (): Promise<FileReading> => {
+    try {
+      const status = await stat(file);
+      const hasName = status.nlink > 0;
+      if (hadName && !hasName) return { kind: "unreadable", reason: `${file}: ${replacedText}` };
+      hadName = hasName;
+      return faultOf(file, status, bytesMax) ?? { kind: "content", bytes: await readFile(file) };
+    } catch (error) {
+      return { kind: "unreadable", reason: unreadableText(file, error) };
+    }
+  };
   const poll = async () => {
-    const reading = await readBounded(file, bytesMax);
+    const reading = await read();
     if (isClosed) return;
     if (isDeepStrictEqual(reading, seen) && !isDeepStrictEqual(reading, settled)) {
       settled = reading;
@@ -40,15 +56,7 @@ export function followFile(file: string, { bytesMax, everyMs, onReading }: Follo
   };
 }
 
-async function readBounded(file: string, bytesMax: number): Promise<FileReading> {
-  try {
-    return faultOf(file, await stat(file), bytesMax) ?? { kind: "content", bytes: await readFile(file) };
-  } catch (error) {
-    return { kind: "unreadable", reason: unreadableText(file, error) };
-  }
-}
-
-/** The same at the start of a process, which waits for it. */
+/** Reads a file at the start of a process, which waits for it. */
 export function readBoundedSync(file: string, bytesMax: number): FileReading {
   try {
     return faultOf(file, statSync(file), bytesMax) ?? { kind: "content", bytes: readFileSync(file) };

@@ -360,6 +360,8 @@ test("only workers and control reach public addresses; clients reach ingresses a
   }
 });
 
+const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
+
 test("a pool can be removed and added, settings reach their role, and an image tag can differ by role", () => {
   const manifests = render({
     catalogue,
@@ -387,6 +389,11 @@ test("a pool can be removed and added, settings reach their role, and an image t
   };
   assert.deepEqual(imageAndLevel("ingress"), [`registry.example.com/sluice@sha256:${"a".repeat(64)}`, "warn"]);
   assert.deepEqual(imageAndLevel("worker-gpu"), ["registry.example.com/sluice:new", "debug"]);
+  const versionOf = (component: string) =>
+    deployments.find((one) => componentOf(one) === component)!.spec.template.metadata.labels[
+      "app.kubernetes.io/version"
+    ];
+  assert.deepEqual([versionOf("worker-gpu"), versionOf("ingress")], ["new", version]);
   const scaled = manifests.find(
     ({ kind, metadata }) => kind === "ScaledObject" && metadata.name === "sluice-worker-other",
   )!;

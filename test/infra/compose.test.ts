@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { cpSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -112,12 +112,11 @@ test("ingresses trust the proxy's address, and nobody else is in its network", (
 });
 
 test("mounted files exist, and the image contains what the roles need", () => {
-  for (const { volumes = [] } of Object.values(services)) {
-    for (const [, file] of volumes
-      .flatMap((volume) => [/^\.\/([^:]+):/.exec(volume)])
-      .filter((match) => match !== null))
-      assert.ok(existsSync(`${root}${file}`), file);
-  }
+  for (const { volumes = [] } of Object.values(services))
+    for (const volume of volumes) {
+      const [, file] = (typeof volume === "string" && /^\.\/([^:]+):/.exec(volume)) || [];
+      assert.ok(file === undefined || existsSync(`${root}${file}`), file);
+    }
   const dockerfile = textOf("infra/Dockerfile");
   for (const [, files] of dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm))
     for (const file of files!.split(" ")) assert.ok(existsSync(`${root}${file}`), file);
@@ -137,6 +136,7 @@ test("every container has no root, no capabilities, a read-only file system, a m
     );
     assert.match(service.mem_limit ?? "", /^\d+[mg]$/, name);
     assert.deepEqual(Object.keys(service.logging?.options ?? {}), ["max-size", "max-file"], name);
+    assert.ok((service.ulimits?.nofile ?? 0) >= 65_536, name);
     if (!service.image.startsWith("sluice:")) assert.match(service.user ?? "", /^[1-9]\d*:[1-9]\d*$/, name);
   }
 });
@@ -158,18 +158,59 @@ test("no secret is in a command line", () => {
       assert.doesNotMatch(argument.replaceAll("$$", ""), /\$\{?\w*(?:PASSWORD|KEY|SECRET|TOKEN|AUTH)/, name);
 });
 
-test("the proxy limits each address, and refuses with errors that clients understand", () => {
+test("the proxy limits each caller to what the agents of an office need, and less than an ingress has", () => {
   const text = textOf("infra/nginx/nginx.conf");
   const numberOf = (pattern: RegExp) => Number(pattern.exec(text)?.[1]);
-  // More than the agents of one office have open, and less than what an ingress holds:
-  // GENERATIONS_MAX.
+  // GENERATIONS_MAX of an ingress is larger.
   assert.ok(numberOf(/limit_conn connections (\d+);/) >= 500 && numberOf(/limit_conn connections (\d+);/) <= 5_000);
   assert.ok(numberOf(/rate=(\d+)r\/s/) >= 100);
   assert.ok(numberOf(/limit_req zone=requests burst=(\d+) nodelay;/) >= 500);
-  for (const limit of ["limit_conn_status", "limit_req_status", "error_page"])
-    assert.match(text, new RegExp(`${limit} 429`));
-  const [, body = ""] = /return 429 '([^']+)'/.exec(text) ?? [];
-  assert.equal((JSON.parse(body) as { error: { code: string } }).error.code, "rate_limit_exceeded");
+});
+
+test("the catalogue is mounted with its directory, so that a replaced file is seen", () => {
+  for (const [name, { volumes = [], environment }] of roles) {
+    if (name === "simulator") continue;
+    const mount = volumes.find((volume) => typeof volume === "object");
+    assert.equal(environment.SLUICE_CATALOGUE, `${mount?.target}/catalogue.yaml`, name);
+  }
+});
+
+test("set-up makes what is missing, and changes nothing that is there", () => {
+  const directory = mkdtempSync(join(tmpdir(), "set-up-"));
+  try {
+    for (const file of ["infra/set-up.sh", "package.json", "catalogue.yaml"])
+      cpSync(`${root}${file}`, join(directory, file));
+    const setUp = () => execFileSync("sh", [join(directory, "infra/set-up.sh")], { cwd: tmpdir() });
+    const [environment, catalogue] = [".env", "catalogue/catalogue.yaml"].map((file) => join(directory, file));
+    const variables = () => readFileSync(environment!, "utf8").matchAll(/^(\w+)=(.*)$/gm);
+    setUp();
+    assert.equal(statSync(environment!).mode & 0o777, 0o600);
+    assert.equal(readFileSync(catalogue!, "utf8"), textOf("catalogue.yaml"));
+    const values = new Map([...variables()].map(([, name, value]) => [name!, value!]));
+    const { version } = JSON.parse(textOf("package.json")) as { version: string };
+    assert.deepEqual([...values.keys()].sort(), [
+      ...["AUTH_SECRET", "OPERATOR_TOKEN", "POSTGRES_PASSWORD", "REDIS_PASSWORD", "SLUICE_VERSION"],
+    ]);
+    assert.equal(values.get("SLUICE_VERSION"), version);
+    for (const name of ["AUTH_SECRET", "OPERATOR_TOKEN", "POSTGRES_PASSWORD", "REDIS_PASSWORD"])
+      assert.match(values.get(name)!, /^[0-9a-f]{48}$/, name);
+
+    // An older deployment, with a line of its own that has no end.
+    const own = "SLUICE_VERSION=0.1.9\nPOSTGRES_PASSWORD=a\nREDIS_PASSWORD=b\nOPENAI_API_KEY=c";
+    writeFileSync(environment!, own);
+    writeFileSync(catalogue!, "mine");
+    for (const _ of [1, 2]) setUp();
+    const after = readFileSync(environment!, "utf8");
+    assert.match(
+      after.slice(own.length),
+      /^\nOPERATOR_TOKEN=[0-9a-f]{48}\n$/,
+      "no AUTH_SECRET, which would end all sessions",
+    );
+    assert.equal(after.slice(0, own.length), own);
+    assert.equal(readFileSync(catalogue!, "utf8"), "mine");
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
 });
 
 test("Redis runs by its container's command: with a password outside its arguments, and its data on disk", async () => {

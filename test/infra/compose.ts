@@ -11,13 +11,14 @@ interface Service {
   cap_drop?: string[];
   security_opt?: string[];
   mem_limit?: string;
+  ulimits?: { nofile: number };
   entrypoint?: string[];
   environment?: Record<string, string>;
   healthcheck?: { test: string[] };
   depends_on?: Record<string, { condition: string }>;
   deploy?: { replicas: number };
   stop_grace_period?: string;
-  volumes?: string[];
+  volumes?: (string | { source: string; target: string })[];
   profiles?: string[];
   networks?: string[] | Record<string, { ipv4_address: string }>;
   logging?: { driver: string; options: Record<string, string> };
