@@ -1,8 +1,6 @@
-/**
- * The command line: `sluice start | top | keys | prices | db | operator | help`. boot.js runs it on
- * Node 24.
- */
+/** The command line, which boot.js runs on Node 24. `help` shows the commands. */
 import { resolve } from "node:path";
+import { catalogueCommand } from "./catalogue.ts";
 import { failureOf } from "./command.ts";
 import { databaseCommand } from "./database.ts";
 import { keysCommand } from "./keys.ts";
@@ -17,19 +15,20 @@ import { topCommand } from "./top.ts";
 
 const help = `Usage: sluice <command>
 
-  start          run the gateway on this machine, with Redis and a simulated upstream; Ctrl-C stops it
-  top            show queues, targets, processes and rates live; q ends it, --once prints them once
-  keys create    create a key: --group <group> --name <name>
-  keys list      list the keys, without their secrets
-  keys update    change a key's name, group, models, limits, addresses, tags or expiry
-  keys rotate    create a key in place of another one, which stays valid for a while
-  keys revoke    revoke a key by its id, its name or its last four characters
-  prices check   compare the catalogue's prices with vendors' list prices
-  db export      write the database of accounts, keys and usage to a file
-  db import      read such a file into an empty database
-  keys rebuild   write the keys of the database to Redis again
-  operator link  print a link that signs the first operator in once
-  help           show this text
+  start            run the gateway on this machine, with Redis and a simulated upstream; Ctrl-C stops it
+  top              show queues, targets, processes and rates live; q ends it, --once prints them once
+  keys create      create a key: --group <group> --name <name>
+  keys list        list the keys, without their secrets
+  keys update      change a key's name, group, models, limits, addresses, tags or expiry
+  keys rotate      create a key in place of another one, which stays valid for a while
+  keys revoke      revoke a key by its id, its name or its last four characters
+  catalogue check  check a catalogue file: every mistake with its line, and the variables that it needs
+  prices check     compare the catalogue's prices with vendors' list prices
+  db export        write the database of accounts, keys and usage to a file
+  db import        read such a file into an empty database
+  keys rebuild     write the keys of the database to Redis again
+  operator link    print a link that signs the first operator in once
+  help             show this text
 
 Settings are environment variables:
 
@@ -64,6 +63,8 @@ async function command([name, ...args]: string[]): Promise<number> {
       return start(environmentAtRoot());
     case "db":
       return databaseCommand(args, environmentAtRoot(), directory);
+    case "catalogue":
+      return catalogueCommand(args, environmentAtRoot(), directory);
     case "test-programs":
       return findTestPrograms();
     case "help":

@@ -13,7 +13,7 @@ const aliasesMax = 10_000;
 export interface CatalogueDocument {
   /** The plain value of the file; the caller may change it. */
   value: unknown;
-  /** Describes the first of the findings, by its position in the file, in one line. */
+  /** Describes the findings by their positions in the file. */
   faultOf(findings: readonly Finding[]): CatalogueFault;
 }
 
@@ -35,13 +35,16 @@ export function readDocument(bytes: Uint8Array, file: string): CatalogueDocument
     const { line, col } = lines.linePos(offset);
     return { line: Math.max(line, 1), column: Math.max(col, 1) };
   };
-  const faultAt = (offset: number, what: string) => {
+  const lineAt = (offset: number, what: string) => {
     const { line, column } = placeOf(offset);
-    return new CatalogueFault(`${file}:${line}:${column}: ${what}`);
+    return `${file}:${line}:${column}: ${what}`;
   };
+  const faultAt = (offset: number, what: string) => new CatalogueFault(lineAt(offset, what));
 
-  const [mistake] = [...document.errors, ...document.warnings];
-  if (mistake) throw faultAt(mistake.pos[0], oneLine(mistake.message));
+  const [mistake, ...mistakes] = [...document.errors, ...document.warnings].map(({ pos, message }) =>
+    lineAt(pos[0], oneLine(message)),
+  );
+  if (mistake !== undefined) throw new CatalogueFault(mistake, ...mistakes);
   let value: unknown;
   try {
     value = document.toJS({ maxAliasCount: aliasesMax });
@@ -73,11 +76,13 @@ export function readDocument(bytes: Uint8Array, file: string): CatalogueDocument
     faultOf: (findings) => {
       const [first, ...others] = findings
         .map((finding) => ({ finding, offset: offsetOf(finding) }))
-        .sort((a, b) => a.offset - b.offset);
-      if (!first) throw new TypeError("faultOf needs at least one finding");
-      const path = pathTextOf(first.finding.path);
-      const more = others.length === 0 ? "" : ` (and ${others.length} more)`;
-      return faultAt(first.offset, `${path && `${path}: `}${oneLine(first.finding.text)}${more}`);
+        .sort((a, b) => a.offset - b.offset)
+        .map(({ finding, offset }) => {
+          const path = pathTextOf(finding.path);
+          return lineAt(offset, `${path && `${path}: `}${oneLine(finding.text)}`);
+        });
+      if (first === undefined) throw new TypeError("faultOf needs at least one finding");
+      return new CatalogueFault(first, ...others);
     },
   };
 }

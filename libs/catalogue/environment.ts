@@ -31,8 +31,16 @@ export function filledIn(
 }
 
 /** The variables in a text, with a default or without. */
-export const variablesIn = (text: string): string[] =>
-  [...text.matchAll(reference)].flatMap(([, content = ""]) => inside.exec(content)?.[1] ?? []);
+export const variablesIn = (text: string): string[] => [...defaultsIn(text).keys()];
+
+/** The default of each variable in a text; undefined for one without. */
+export const defaultsIn = (text: string): Map<string, string | undefined> =>
+  new Map(
+    [...text.matchAll(reference)].flatMap(([, content = ""]): [string, string | undefined][] => {
+      const [, name, fallback] = inside.exec(content) ?? [];
+      return name === undefined ? [] : [[name, fallback]];
+    }),
+  );
 
 /** Whether a process with this environment offers an upstream. A secret may be in a file. */
 export function isOffered({ requires }: { requires?: string | undefined }, environment: Environment): boolean {

@@ -1,7 +1,19 @@
 /** Errors in a catalogue file. */
 
-/** An unusable catalogue. The message is one line: `file:line:column: path: mistake`. */
-export class CatalogueFault extends Error {}
+/**
+ * An unusable catalogue. The message is one line about the first mistake: `file:line:column: path:
+ * mistake`.
+ */
+export class CatalogueFault extends Error {
+  /** A line for each mistake, in the order of the file. */
+  readonly lines: readonly string[];
+
+  constructor(...lines: [string, ...string[]]) {
+    const [first, ...others] = lines;
+    super(others.length === 0 ? first : `${first} (and ${others.length} more)`);
+    this.lines = lines;
+  }
+}
 
 export type Path = readonly (string | number)[];
 

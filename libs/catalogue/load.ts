@@ -22,7 +22,8 @@ export const loadCatalogue = (file: string, environment: Environment): Catalogue
 export const loadCatalogueFile = (file: string, environment: Environment): CatalogueFile =>
   checkedFileOf(bytesOf(file), file, environment);
 
-function bytesOf(file: string): Uint8Array {
+/** The content of a file. Throws only CatalogueFault. */
+export function bytesOf(file: string): Uint8Array {
   const reading = readBoundedSync(file, fileBytesMax);
   if (reading.kind === "unreadable") throw new CatalogueFault(reading.reason);
   return reading.bytes;
@@ -88,7 +89,7 @@ function catalogueOf(file: CatalogueFile, version: string, environment: Environm
 }
 
 /** The environment variables that a file names. */
-function variablesOf(file: CatalogueFile): Pick<Catalogue, "credentialVariables" | "addressVariables"> {
+export function variablesOf(file: CatalogueFile): Pick<Catalogue, "credentialVariables" | "addressVariables"> {
   const upstreams = Object.values(file.upstreams);
   const addressVariables = new Set(upstreams.flatMap(({ baseUrl }) => variablesIn(baseUrl)));
   const conditions = upstreams.flatMap(({ requires }) => requires ?? []);
