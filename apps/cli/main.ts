@@ -25,7 +25,7 @@ const help = `Usage: sluice <command>
   catalogue check  check a catalogue file: every mistake with its line, and the variables that it needs
   prices check     compare the catalogue's prices with vendors' list prices
   db export        write the database of accounts, keys and usage to a file
-  db import        read such a file into an empty database
+  db import        read such a file into a database that nobody has used yet
   keys rebuild     write the keys of the database to Redis again
   operator link    print a link that signs the first operator in once
   help             show this text

@@ -3,7 +3,7 @@
  * database. Writes or reads lines of JSON.
  */
 
-import { createReadStream, createWriteStream } from "node:fs";
+import { createReadStream, createWriteStream, existsSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { PassThrough } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -14,16 +14,20 @@ import { controlConfigOf } from "./config.ts";
 import { openDatabase } from "./database/database.ts";
 import { exportDatabase, importDatabase, linesOf, TransferFault } from "./database/transfer.ts";
 
-const [command, file = "-"] = process.argv.slice(2);
+const [command, file = "-", option] = process.argv.slice(2);
+const replaces = option === "--replace";
 try {
   const { databaseUrl: url, databaseDirectory: directory } = controlConfigOf(withSecrets(process.env, "DATABASE_URL"));
   await using opened = await openDatabase({ url, directory });
   const rows = command === "export" ? await exportTo(file) : await importFrom(file);
   process.stderr.write(`${rows} rows\n`);
+  if (command === "import") process.stderr.write("Restart control if it runs, so that it reads them.\n");
 
   async function exportTo(path: string): Promise<number> {
     const output = new PassThrough();
     const isStandard = path === "-";
+    if (!(isStandard || replaces) && existsSync(path))
+      throw new TransferFault(`${path} exists; name another file, or overwrite it with --replace`);
     const written = pipeline(output, isStandard ? process.stdout : createWriteStream(`${path}.new`, { mode: 0o600 }), {
       end: !isStandard,
     });
@@ -45,7 +49,7 @@ try {
 
   function importFrom(path: string): Promise<number> {
     const input = path === "-" ? process.stdin : createReadStream(path);
-    return importDatabase(opened.database, linesOf(input), systemClock);
+    return importDatabase(opened.database, linesOf(input), { clock: systemClock, replaces });
   }
 } catch (error) {
   const { code } = error as NodeJS.ErrnoException;

@@ -11,15 +11,17 @@ import { chmodSync } from "node:fs";
 import { dirname } from "node:path";
 import { after, before, test } from "node:test";
 import { until } from "../cli/gateway.ts";
-import { startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { startPostgres } from "../support/postgres.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
 import { readStream } from "../support/stream.ts";
 import { freePort } from "../support/tcp.ts";
 import { roles, textOf } from "./compose.ts";
-import { baseImage, buildImage, containerArguments, podman, runContainer } from "./podman.ts";
+import { baseImage, buildImage, containerArguments, podman, podmanSucceeds, runContainer } from "./podman.ts";
 
 const image = "localhost/sluice:test";
 const bytesMax = 600e6;
+/** More than a container of these tests drains. */
+const stopMsMax = 60_000;
 /**
  * The user as a number, because a call of Podman sees no user names of a container that another
  * call started.
@@ -40,9 +42,9 @@ interface Container {
   stop(): Promise<number | null>;
 }
 
-const running = new Set<Container>();
+/** Ends everything that was started, also after a failure in the middle of a start. */
+const resources = new AsyncDisposableStack();
 let redis: TestRedis;
-let postgres: TestPostgres;
 let databaseUrl: string;
 let sockets: string[];
 let ports: Record<
@@ -51,7 +53,8 @@ let ports: Record<
 >;
 
 before(async () => {
-  [redis, postgres] = await Promise.all([startRedis(), startPostgres()]);
+  redis = resources.use(await startRedis());
+  const postgres = resources.use(await startPostgres());
   databaseUrl = await postgres.createDatabase();
   // The containers' user reaches the servers' sockets, and nothing else of these directories.
   const redisSocket = redis.url.replace("unix://", "");
@@ -66,10 +69,7 @@ before(async () => {
   buildImage(image, baseImage(base));
 });
 
-after(async () => {
-  await Promise.all([...running].map((container) => container.stop()));
-  await Promise.all([redis?.[Symbol.asyncDispose](), postgres?.[Symbol.asyncDispose]()]);
-});
+after(() => resources.disposeAsync());
 
 /** The command of a service of docker-compose.yml in a container. */
 function start(service: string, environment: Record<string, string>): Container {
@@ -78,25 +78,29 @@ function start(service: string, environment: Record<string, string>): Container 
   const all = { REDIS_URL: redis.url, SIMULATOR_URL: `http://127.0.0.1:${ports.simulator}`, ...environment };
   const variables = Object.entries(all).flatMap(([key, value]) => ["--env", `${key}=${value}`]);
   const process = runContainer(["--name", name, ...sockets, ...variables, image, ...command]);
-  const ended = once(process, "close");
+  const ended = once(process, "exit");
+  resources.defer(async () => {
+    podmanSucceeds("rm", "--force", "--time", "1", name);
+    process.kill("SIGKILL");
+    await ended;
+  });
   let output = "";
   for (const stream of [process.stdout!, process.stderr!])
     stream.on("data", (chunk) => {
       output += chunk;
     });
-  const container: Container = {
+  return {
     name,
     process,
     output: () => output,
     async stop() {
-      if (process.exitCode === null) process.kill("SIGTERM");
+      process.kill("SIGTERM");
+      const timer = setTimeout(() => process.kill("SIGKILL"), stopMsMax);
       await ended;
-      running.delete(container);
+      clearTimeout(timer);
       return process.exitCode;
     },
   };
-  running.add(container);
-  return container;
 }
 
 const isOk = (url: string) =>
@@ -180,6 +184,9 @@ test("every role runs read-only, passes its health check, and answers through th
   const create = "apps/cli/main.ts keys create --group default --name test --json".split(" ");
   const created = inContainer(control.name, "node", ...create);
   const key = /sk-[\w-]+/.exec(created)?.[0] ?? assert.fail(created);
+  // As docs/backup.md says it.
+  const backup = inContainer(control.name, ..."node apps/cli/main.ts db export".split(" "));
+  assert.match(backup, /^\{"sluice":"database"[\s\S]*\n\{"table":"keys",/);
   const ask = () =>
     fetch(`http://127.0.0.1:${ports.api}/v1/chat/completions`, {
       method: "POST",

@@ -20,18 +20,22 @@ function commandOf(args: readonly string[]): [string, string[]] {
   return ["unshare", ["-m", "sh", "-c", script, "sh", ...podman]];
 }
 
-/** Calls Podman and returns its output. Throws with its errors if it fails. */
+/** A build takes some minutes. */
+const timeout = 900_000;
+
+/** Calls Podman and returns its output. Throws with its errors if it fails or takes too long. */
 export function podman(...args: string[]): string {
   const [file, allArguments] = commandOf(args);
-  const { status, stdout, stderr } = spawnSync(file, allArguments, { encoding: "utf8", maxBuffer: 1 << 26 });
-  if (status !== 0) throw new Error(`podman ${args[0]} ended with ${status}: ${stderr.slice(-4_000)}`);
+  const options = { encoding: "utf8", maxBuffer: 1 << 26, timeout, killSignal: "SIGKILL" } as const;
+  const { status, signal, stdout, stderr } = spawnSync(file, allArguments, options);
+  if (status !== 0) throw new Error(`podman ${args[0]} ended with ${status ?? signal}: ${stderr.slice(-4_000)}`);
   return stdout.trim();
 }
 
 /** Whether a call succeeds. */
 export const podmanSucceeds = (...args: string[]): boolean => {
   const [file, allArguments] = commandOf(args);
-  return spawnSync(file, allArguments, { stdio: "ignore" }).status === 0;
+  return spawnSync(file, allArguments, { stdio: "ignore", timeout, killSignal: "SIGKILL" }).status === 0;
 };
 
 /**

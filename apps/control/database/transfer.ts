@@ -7,10 +7,12 @@
 
 import { once } from "node:events";
 import type { Writable } from "node:stream";
-import { type Kysely, sql, type Transaction } from "kysely";
+import { type Kysely, type RawBuilder, sql, type Transaction } from "kysely";
 import type { Clock } from "#service/clock.ts";
 import { exportRowsMax, importBytesMax, importRowsMax } from "../bounds.ts";
 import { UsagePartitions } from "../ledger/partitions.ts";
+import { firstEmail } from "../sign-in/operators.ts";
+import { authSecretName } from "../sign-in/secret.ts";
 import type { Database } from "./database.ts";
 import type { Tables } from "./tables.ts";
 
@@ -79,19 +81,45 @@ async function exportTable(transaction: Transaction<Tables>, table: TableName, o
 /** A key refers to the one that replaces it, which is younger. */
 const orders: Partial<Record<TableName, string>> = { keys: "order by created_at desc" };
 
-/**
- * Reads an export into an empty database, all or nothing. Resolves to the number of rows. Throws a
- * TransferFault for anything else than an export of this version.
- */
-export async function importDatabase(database: Database, lines: AsyncIterable<string>, clock: Clock): Promise<number> {
+/** Rows that control itself writes at its start, in place of the export's own ones. */
+const madeAtStart: Partial<Record<TableName, RawBuilder<unknown>>> = {
+  accounts: sql`id = 'default'`,
+  audit: sql`actor_kind = 'system'`,
+  secrets: sql`name = ${authSecretName}`,
+  users: sql`email = ${firstEmail}`,
+};
+
+/** The tables that have rows of somebody. */
+async function tablesInUse(transaction: Transaction<Tables>): Promise<TableName[]> {
+  const inUse: TableName[] = [];
   for (const table of tables) {
-    // Migrations create this account.
-    const others = table === "accounts" ? sql`where id <> 'default'` : sql``;
-    const { rows } = await sql`select from ${sql.table(table)} ${others} limit 1`.execute(database);
-    if (rows.length > 0) throw new TransferFault(`the database is not empty: the table ${table} has rows`);
+    const made = madeAtStart[table] ?? sql`false`;
+    const { rows } = await sql`select from ${sql.table(table)} where not ${made} limit 1`.execute(transaction);
+    if (rows.length > 0) inUse.push(table);
   }
+  return inUse;
+}
+
+/**
+ * Reads an export, all or nothing, in place of what the database has. Resolves to the number of
+ * rows. Throws a TransferFault for anything else than an export of this version and, without
+ * `replaces`, for a database in which somebody has written anything. Control may run meanwhile: its
+ * writes wait.
+ */
+export async function importDatabase(
+  database: Database,
+  lines: AsyncIterable<string>,
+  { clock, replaces = false }: { clock: Clock; replaces?: boolean },
+): Promise<number> {
   return database.transaction().execute(async (transaction) => {
-    await transaction.deleteFrom("accounts").where("id", "=", "default").execute();
+    const list = sql.join(tables.map((table) => sql.table(table)));
+    await sql`lock table ${list} in share row exclusive mode`.execute(transaction);
+    const inUse = replaces ? [] : await tablesInUse(transaction);
+    if (inUse.length > 0)
+      throw new TransferFault(
+        `the database is not empty (${inUse.join(", ")}); --replace deletes everything that it has`,
+      );
+    await sql`truncate ${list} cascade`.execute(transaction);
     const partitions = new UsagePartitions(transaction, () => Number.MAX_SAFE_INTEGER);
     let current: { table: TableName; rows: string[]; bytes: number } | undefined;
     let count = 0;

@@ -3,7 +3,10 @@ import { randomBytes } from "node:crypto";
 import type { Database } from "../database/database.ts";
 import type { Links } from "./links.ts";
 
-/** Unless an operator exists. The address is a placeholder that the operator replaces. */
+/** A placeholder that the operator replaces. */
+export const firstEmail = "operator@localhost.invalid";
+
+/** Unless an operator exists. */
 export async function ensureOperator(database: Database, createdAt: Date): Promise<void> {
   const { count } = await database
     .selectFrom("users")
@@ -16,7 +19,7 @@ export async function ensureOperator(database: Database, createdAt: Date): Promi
     .values({
       id: `user_${randomBytes(12).toString("hex")}`,
       name: "Operator",
-      email: "operator@localhost.invalid",
+      email: firstEmail,
       emailVerified: true,
       image: null,
       twoFactorEnabled: false,

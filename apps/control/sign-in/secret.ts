@@ -2,18 +2,21 @@
 import { randomBytes } from "node:crypto";
 import type { Database } from "../database/database.ts";
 
+/** Its name in the table of secrets. */
+export const authSecretName = "auth";
+
 /** AUTH_SECRET, or one in the database, which is the same for all its processes. */
 export async function authSecretOf(database: Database, configuredSecret: string | undefined): Promise<string> {
   if (configuredSecret !== undefined) return configuredSecret;
   await database
     .insertInto("secrets")
-    .values({ name: "auth", value: randomBytes(32).toString("base64url") })
+    .values({ name: authSecretName, value: randomBytes(32).toString("base64url") })
     .onConflict((conflict) => conflict.column("name").doNothing())
     .execute();
   const { value } = await database
     .selectFrom("secrets")
     .select("value")
-    .where("name", "=", "auth")
+    .where("name", "=", authSecretName)
     .executeTakeFirstOrThrow();
   return value;
 }
