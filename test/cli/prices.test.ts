@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { CatalogueFault } from "#catalogue/fault.ts";
 import { type CheckedPrices, readListPrices } from "#catalogue/list-prices.ts";
+import { loadCatalogueFile } from "#catalogue/load.ts";
 import { pricesCommand } from "../../apps/cli/prices.ts";
 
 const directory = await mkdtemp(join(tmpdir(), "prices-"));
@@ -50,6 +51,9 @@ test("the shipped list has a date, and the shipped catalogue agrees with it", ()
   assert.equal(code, 0);
   assert.match(out, /different: 0/);
   assert.match(out, /no list price: sim-text, /);
+  const offered = new Set(loadCatalogueFile(join(root, "catalogue.yaml"), {}).models.map(({ id }) => id));
+  for (const { models } of Object.values(vendors))
+    for (const name of Object.keys(models)) assert.ok(offered.has(name), `the catalogue lacks ${name}`);
 });
 
 test("prices that are cheaper, dearer or missing are shown, with exit code 1", async () => {
