@@ -1,0 +1,38 @@
+/** The examples of catalogues in docs/examples. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { test } from "node:test";
+import { checkedCatalogue } from "#catalogue/check.ts";
+import { loadCatalogue, variablesOf } from "#catalogue/load.ts";
+import { exampleFiles, vendorsFile, vendorsPageOf } from "../docs/vendors.ts";
+
+const environmentOf = (file: string) => {
+  const { credentialVariables, addressVariables } = variablesOf(checkedCatalogue(file, {}));
+  return Object.fromEntries([
+    ...[...credentialVariables].map((variable) => [variable, "secret"]),
+    ...[...addressVariables].map((variable) => [variable, variable.endsWith("_URL") ? "http://host" : "name"]),
+  ]);
+};
+
+for (const file of exampleFiles())
+  test(`the example ${basename(file)} offers all of its models where its variables are set`, () => {
+    const { models, upstreams } = checkedCatalogue(file, {});
+    const catalogue = loadCatalogue(file, environmentOf(file));
+    assert.deepEqual([...catalogue.upstreams.keys()], Object.keys(upstreams));
+    for (const { id } of models) {
+      const model = catalogue.modelFor("default", id.replace("*", "any"));
+      assert.ok(model, id);
+      assert.ok(!model.route.some((target) => target.model.includes("*")));
+    }
+  });
+
+test("every vendor that the guide names has an example, and the page quotes all of them", () => {
+  assert.equal(readFileSync(vendorsFile, "utf8"), vendorsPageOf());
+  const guide = readFileSync(join(import.meta.dirname, "../docs/models-and-routing.md"), "utf8");
+  const [, names = ""] = /\[examples\]\(vendors\.md\) of ([\s\S]+?)\.\n/.exec(guide) ?? [];
+  const vendors = names.split(/,\s+|\s+and\s+/).map((name) => name.replace(/\s+/g, " "));
+  assert.ok(vendors.length >= 20, names);
+  const titles = exampleFiles().map((file) => readFileSync(file, "utf8").split("\n", 1)[0]?.slice(2) as string);
+  assert.deepEqual(vendors.toSorted(), titles.toSorted());
+});
