@@ -14,7 +14,7 @@ add() {
 # Each may take its stop_grace_period to finish what runs.
 remove() { [ $# -eq 0 ] || { docker stop "$@" && docker rm "$@"; }; }
 
-docker image inspect "sluice:$SLUICE_VERSION" > /dev/null || docker compose build ingress
+docker image inspect "sluice:$SLUICE_VERSION" > /dev/null || SLUICE_COMMIT=$(git rev-parse HEAD) docker compose build ingress
 workers=$(docker compose config --services | grep '^worker-')
 old_ingresses=$(containers ingress)
 old_workers=$(for worker in $workers; do containers "$worker"; done)

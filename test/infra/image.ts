@@ -10,12 +10,13 @@ import { once } from "node:events";
 import { chmodSync } from "node:fs";
 import { dirname } from "node:path";
 import { after, before, test } from "node:test";
+import { sbomOf } from "../../infra/release.ts";
 import { until } from "../cli/gateway.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
 import { readStream } from "../support/stream.ts";
 import { freePort } from "../support/tcp.ts";
-import { roles, textOf } from "./compose.ts";
+import { roles, root, textOf } from "./compose.ts";
 import { baseImage, buildImage, containerArguments, podman, podmanSucceeds, runContainer } from "./podman.ts";
 
 const image = "localhost/sluice:test";
@@ -136,6 +137,14 @@ test("the image has no more than the roles need, and is not root's", (t) => {
     "package.json",
   ]);
   const modules = list("/srv/sluice/node_modules");
+  const { packages } = JSON.parse(
+    podman(...containerArguments, image, "cat", "/srv/sluice/node_modules/.package-lock.json"),
+  ) as { packages: Record<string, { version: string }> };
+  const installed = Object.entries(packages).map(
+    ([path, one]) => `${path.split("node_modules/").at(-1)}@${one.version}`,
+  );
+  const listed = sbomOf(root).components.map((component) => `${component.name}@${component.version}`);
+  assert.deepEqual(listed.sort(), [...new Set(installed)].sort(), "the list of a release's packages");
   for (const name of ["typescript", "vite", "playwright-core", "@biomejs"]) assert.ok(!modules.includes(name), name);
 });
 
