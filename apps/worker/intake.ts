@@ -26,6 +26,11 @@ export interface Usage {
   memory: number;
 }
 
+/** Below this share, what a process uses says little. */
+const loadMin = 0.01;
+/** The weight of a measurement: about a second of them counts. */
+const loadSmoothing = 0.1;
+
 /** Why no more generations are taken. */
 export type Saturated = "event loop" | "memory";
 
@@ -33,11 +38,24 @@ export class Intake {
   #limit = intakeFirst;
   #saturated: Saturated | undefined;
   #isBusy = false;
+  /** The share of what the process can bear that is in use, over the last second or so. */
+  #load = 0;
+  /** The share of the memory that is in use without generations. */
+  #idleMemory = 0;
+  #running = 0;
   #gathersChunks = false;
 
   /** Generations that the process holds at most. */
   get limit(): number {
     return this.#limit;
+  }
+
+  /**
+   * Generations that the process can bear, at what those that run take on average; infinite while
+   * it has too few to tell. The limit is another number: it grows in steps, as far as it is used.
+   */
+  get capacity(): number {
+    return this.#running < intakeMin ? Number.POSITIVE_INFINITY : Math.round(this.#running / this.#load);
   }
 
   /** Undefined while the limit is not what stops it. */
@@ -60,6 +78,11 @@ export class Intake {
    * and one that has just begun costs less than it will, so the limit grows in steps.
    */
   measured({ eventLoop, turnMs, memory }: Usage, running: number): void {
+    this.#running = running;
+    if (running < intakeMin) this.#idleMemory = Math.min(memory, intakeShareMax / 2);
+    const memoryLoad = (memory - this.#idleMemory) / (intakeShareMax - this.#idleMemory);
+    const load = Math.max(eventLoop / intakeShareMax, memoryLoad, turnMs / intakeTurnMsMax, loadMin);
+    this.#load = running < intakeMin ? load : this.#load + (load - this.#load) * loadSmoothing;
     this.#saturated = memory > intakeShareMax ? "memory" : turnMs > intakeTurnMsMax ? "event loop" : undefined;
     this.#gathersChunks = eventLoop > gatherShareMin;
     this.#isBusy = this.#saturated !== undefined || eventLoop > intakeShareMax;

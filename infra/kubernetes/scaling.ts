@@ -1,5 +1,5 @@
 /**
- * A simulation of the chart's autoscaling, in steps of one second: KEDA's two triggers, the
+ * A simulation of the chart's autoscaling, in steps of one second: KEDA's triggers, the
  * HorizontalPodAutoscaler's algorithm
  * (https://kubernetes.io/docs/concepts/workloads/autoscaling/horizontal-pod-autoscale/#algorithm-details),
  * workers that take a while to start, and workers that drain. `node infra/kubernetes/scaling.ts`
@@ -12,11 +12,15 @@ import { parse } from "yaml";
 const root = join(import.meta.dirname, "..", "..");
 
 export interface Scaling {
-  /** Generations that one worker runs at once. */
+  /** Generations that one worker runs at once: its setting for the queue. */
   capacity: number;
+  /** Generations that it really takes, if that is fewer: `sluice_worker_capacity` under load. */
+  realCapacity?: number;
   minReplicas: number;
   maxReplicas: number;
+  spareReplicas: number;
   targetUtilization: number;
+  startSeconds: number;
   oldestWaitSeconds: number;
   stabilizationSeconds: number;
   scaleInPercentPerMinute: number;
@@ -43,12 +47,34 @@ export interface Outcome {
   slotsNeeded: number[];
 }
 
-/** Values of the platform, not of the chart. */
-const scrapeSeconds = 10;
+/** Metrics of a pool, as Prometheus has them after a scrape. */
+export interface Sample {
+  at: number;
+  /** That wait or run. */
+  generations: number;
+  oldestWait: number;
+  /** Those that take requests. */
+  workers: number;
+  /** The mean of `sluice_worker_capacity` over these. */
+  capacity: number;
+}
+
+/** Values of the platform and of the PodMonitor. */
+const scrapeSeconds = 5;
+/** So old is a scrape when the autoscaler reads it, at worst. */
+const scrapeAgeSeconds = 4;
 const autoscalerSeconds = 15;
 const pollSeconds = 10;
-const startSeconds = 20;
 const tolerance = 0.1;
+/** A worker that runs fewer generations does not know its capacity, and reports its setting. */
+const measuredFrom = 32;
+/** By what factor the load is expected to grow while a worker starts, at most. */
+const growthMax = 1.25;
+/** What the wait multiplies the workers by, at most. */
+const waitFactorMax = 2;
+/** The autoscaler may multiply the workers by so many, or add so many, in 15 seconds. */
+const scaleOutFactor = 5;
+const scaleOutPods = 10;
 
 interface Worker {
   readyAt: number;
@@ -58,19 +84,32 @@ interface Worker {
   drainUntil: number | undefined;
 }
 
-/** The number that the autoscaler wants now, before its rules about the speed of changes. */
-export function desiredOf(scaling: Scaling, current: number, generations: number, oldestWait: number): number {
-  const byLoad = generations / (scaling.capacity * scaling.targetUtilization);
-  const loadIsNear = current > 0 && Math.abs(byLoad / current - 1) <= tolerance;
-  const byWait = oldestWait / scaling.oldestWaitSeconds;
-  const waitIsNear = Math.abs(byWait - 1) <= tolerance;
-  return Math.max(loadIsNear ? current : Math.ceil(byLoad), waitIsNear ? current : Math.ceil(byWait * current));
+/**
+ * The number that the autoscaler wants now, before its rules about the speed of changes. `samples`
+ * are in order of time, the last one is the present. The expressions in the chart's
+ * templates/workers.yaml compute the same.
+ */
+export function desiredOf(scaling: Scaling, current: number, samples: readonly Sample[]): number {
+  const last = samples.at(-1)!;
+  const before = (seconds: number) => samples.findLast(({ at }) => at <= last.at - seconds);
+  const { generations } = last;
+  const earlier = before(scaling.startSeconds)?.generations ?? 0;
+  const growth = earlier === 0 ? 1 : Math.min(Math.max(generations / earlier, 1), growthMax);
+  const capacity = last.workers === 0 ? scaling.capacity : Math.max(last.capacity, scaling.capacity / 10);
+  const byLoad = (generations * growth) / (scaling.targetUtilization * capacity) + scaling.spareReplicas;
+  const waitSeconds = scaling.startSeconds + autoscalerSeconds;
+  const wait = Math.min(...samples.filter(({ at }) => at > last.at - waitSeconds).map(({ oldestWait }) => oldestWait));
+  const byWait = (before(waitSeconds)?.workers ?? 0) * Math.min(wait / scaling.oldestWaitSeconds, waitFactorMax);
+  const replicasOf = (value: number) =>
+    current > 0 && Math.abs(value / current - 1) <= tolerance ? current : Math.ceil(value);
+  return Math.max(replicasOf(byLoad), replicasOf(byWait));
 }
 
 /** Deterministic: the same arguments give the same outcome. */
 export function simulate(scaling: Scaling, load: Load): Outcome {
   const autoscaler = new Autoscaler(scaling);
   const outcome: Outcome = { requests: 0, waits: [], interrupted: 0, workers: [], slotsNeeded: [] };
+  const capacity = Math.min(scaling.capacity, scaling.realCapacity ?? scaling.capacity);
   const waiting: number[] = [];
   let workers: Worker[] = Array.from({ length: scaling.minReplicas }, () => workerOf(0));
   let due = 0;
@@ -81,20 +120,36 @@ export function simulate(scaling: Scaling, load: Load): Outcome {
 
     if (now < load.seconds) due += load.rate(now);
     for (; due >= 1; due--) waiting.push(now);
-    for (const worker of workers) {
-      if (worker.readyAt > now || worker.drainUntil !== undefined) continue;
-      for (; worker.running < scaling.capacity && waiting.length > 0; worker.running++) {
-        outcome.waits.push(now - waiting.shift()!);
-        const end = now + durationOf(outcome.requests++, load.generationSeconds);
-        worker.ends.set(end, (worker.ends.get(end) ?? 0) + 1);
+    const ready = workers.filter(({ readyAt, drainUntil }) => readyAt <= now && drainUntil === undefined);
+    let taken = 0;
+    for (let turn = 0, full = 0; taken < waiting.length && full < ready.length; turn++) {
+      const worker = ready[turn % ready.length]!;
+      if (worker.running >= capacity) {
+        full++;
+        continue;
       }
+      full = 0;
+      worker.running++;
+      outcome.waits.push(now - waiting[taken++]!);
+      const end = now + durationOf(outcome.requests++, load.generationSeconds);
+      worker.ends.set(end, (worker.ends.get(end) ?? 0) + 1);
     }
+    waiting.splice(0, taken);
 
     const serving = workers.filter(({ drainUntil }) => drainUntil === undefined);
     const running = workers.reduce((sum, worker) => sum + worker.running, 0);
-    const oldestWait = waiting[0] === undefined ? 0 : now - waiting[0];
-    const wanted = autoscaler.wanted(now, serving.length, running + waiting.length, oldestWait);
-    for (let count = serving.length; count < wanted; count++) workers.push(workerOf(now + startSeconds));
+    const reported = ready.reduce(
+      (sum, worker) => sum + (worker.running < measuredFrom ? scaling.capacity : capacity),
+      0,
+    );
+    const wanted = autoscaler.wanted(serving.length, {
+      at: now,
+      generations: running + waiting.length,
+      oldestWait: waiting[0] === undefined ? 0 : now - waiting[0],
+      workers: ready.length,
+      capacity: reported / Math.max(1, ready.length),
+    });
+    for (let count = serving.length; count < wanted; count++) workers.push(workerOf(now + scaling.startSeconds));
     for (const worker of serving.slice(wanted)) worker.drainUntil = now + scaling.drainSeconds;
     outcome.workers.push(workers.length);
     outcome.slotsNeeded.push(running + waiting.length);
@@ -123,7 +178,7 @@ function endDrained(workers: readonly Worker[], now: number): number {
 
 class Autoscaler {
   readonly #scaling: Scaling;
-  #scraped = { generations: 0, oldestWait: 0 };
+  #samples: Sample[] = [];
   #activeAt = 0;
   #recommendations: { at: number; count: number }[] = [];
   /** How many workers there were at each call, for the limits of a minute and of 15 seconds. */
@@ -134,16 +189,19 @@ class Autoscaler {
   }
 
   /** How many workers there should be now. Call it once for each second. */
-  wanted(now: number, current: number, generations: number, oldestWait: number): number {
+  wanted(current: number, state: Sample): number {
     const { minReplicas, maxReplicas, stabilizationSeconds } = this.#scaling;
-    if (now % scrapeSeconds === 0) this.#scraped = { generations, oldestWait };
-    const isActive = this.#scraped.generations > 0 || this.#scraped.oldestWait > 0;
+    const now = state.at;
+    if (now % scrapeSeconds === scrapeSeconds - scrapeAgeSeconds)
+      this.#samples = [...this.#samples.filter(({ at }) => at > now - stabilizationSeconds), state];
+    const last = this.#samples.at(-1);
+    const isActive = last !== undefined && last.generations > 0;
     if (isActive) this.#activeAt = now;
     this.#counts.push(current);
     if (current === 0) return isActive && now % pollSeconds === 0 ? Math.max(1, minReplicas) : 0;
     if (minReplicas === 0 && now - this.#activeAt > stabilizationSeconds) return 0;
-    if (now % autoscalerSeconds !== 0) return current;
-    const desired = desiredOf(this.#scaling, current, this.#scraped.generations, this.#scraped.oldestWait);
+    if (now % autoscalerSeconds !== 0 || last === undefined) return current;
+    const desired = desiredOf(this.#scaling, current, this.#samples);
     const count = Math.min(maxReplicas, Math.max(minReplicas, 1, desired));
     this.#recommendations.push({ at: now, count });
     this.#recommendations = this.#recommendations.filter(({ at }) => at > now - stabilizationSeconds);
@@ -154,10 +212,9 @@ class Autoscaler {
     return stable < current ? Math.max(stable, this.#fewest(now)) : current;
   }
 
-  /** The default limit: in 15 seconds twice as many, or four more. */
   #most(now: number): number {
     const before = this.#counts[Math.max(0, now - autoscalerSeconds)] ?? 0;
-    return Math.max(before * 2, before + 4);
+    return Math.max(before * scaleOutFactor, before + scaleOutPods);
   }
 
   #fewest(now: number): number {
@@ -188,15 +245,58 @@ const burst: Load = {
   rate: (second) => (second >= 10 * minute && second < 20 * minute ? 100 : 20),
   generationSeconds: 30,
 };
+/**
+ * From nothing to 5,000 streams in ten seconds, after `quietSeconds`, and on for ten minutes:
+ * streams that end meanwhile are followed by others.
+ */
+export const stepOf = (quietSeconds: number): Load => ({
+  seconds: quietSeconds + 10 * minute,
+  rate: (second) => {
+    const since = second - quietSeconds;
+    if (since < 0) return 0;
+    return since < 10 ? 500 + (since * 500) / 30 : 5_000 / 30;
+  },
+  generationSeconds: 30,
+});
+/** Streams of 50 chunks a second: a worker takes far fewer of them than its slots. */
+const fastStreams = { realCapacity: 500 };
 /** 60 images in a minute, once an hour. */
 const images: Load = { seconds: 6 * hour, rate: (second) => (second % hour < minute ? 1 : 0), generationSeconds: 20 };
 
+/** Twelve seconds after the autoscaler looked, the step is seen latest. */
+const worstMoment = 12;
+/** Two spare workers, each of which really takes 1,500 streams of its 2,048 slots. */
+export const stepChanges = { spareReplicas: 2, realCapacity: 1_500 } satisfies Partial<Scaling>;
+
 const scenarios: Scenario[] = [
-  { name: "chat, a day", pool: "chat", load: day },
-  { name: "chat, a burst of 5 times the load", pool: "chat", load: burst },
-  { name: "… with `targetUtilization: 0.5`", pool: "chat", load: burst, changes: { targetUtilization: 0.5 } },
-  { name: "… with `targetUtilization: 0.9`", pool: "chat", load: burst, changes: { targetUtilization: 0.9 } },
-  { name: "… with `minReplicas: 6`", pool: "chat", load: burst, changes: { minReplicas: 6 } },
+  { name: "chat, a day", pool: "chat", load: day, changes: fastStreams },
+  { name: "chat, a burst of 5 times the load", pool: "chat", load: burst, changes: fastStreams },
+  ...[{ targetUtilization: 0.5 }, { targetUtilization: 0.9 }, { minReplicas: 6 }, { spareReplicas: 3 }].map(
+    (change): Scenario => ({
+      name: `… with \`${Object.entries(change).map(([name, value]) => `${name}: ${value}`)}\``,
+      pool: "chat",
+      load: burst,
+      changes: { ...fastStreams, ...change },
+    }),
+  ),
+  {
+    name: "chat, 0 to 5,000 streams in 10 seconds",
+    pool: "chat",
+    load: stepOf(hour + worstMoment),
+    changes: stepChanges,
+  },
+  {
+    name: "… workers that take 1,000",
+    pool: "chat",
+    load: stepOf(hour + worstMoment),
+    changes: { ...stepChanges, realCapacity: 1_000 },
+  },
+  {
+    name: "… workers that start in 20 seconds",
+    pool: "chat",
+    load: stepOf(hour + worstMoment),
+    changes: { ...stepChanges, startSeconds: 20 },
+  },
   { name: "images, 60 an hour, from zero", pool: "image", load: images },
   { name: "… with `minReplicas: 1`", pool: "image", load: images, changes: { minReplicas: 1 } },
 ];
@@ -233,11 +333,11 @@ export function scalingTable(): string {
 
 /** The burst as SVG: the slots that requests need, and those of the workers. */
 export function burstPicture(): string {
-  const scaling = chartScaling("chat");
+  const scaling = { ...chartScaling("chat"), ...fastStreams };
   const { workers, slotsNeeded } = simulate(scaling, burst);
   const [width, height, left, bottom] = [720, 260, 50, 30];
   const seconds = burst.seconds;
-  const most = Math.max(...slotsNeeded, ...workers.map((count) => count * scaling.capacity));
+  const most = Math.max(...slotsNeeded, ...workers.map((count) => count * scaling.realCapacity));
   const x = (second: number) => left + ((width - left - 10) * second) / seconds;
   const y = (slots: number) => height - bottom - ((height - bottom - 30) * slots) / most;
   const line = (values: readonly number[], color: string) => {
@@ -258,7 +358,7 @@ export function burstPicture(): string {
 <text x="${left + 160}" y="18" fill="#e8590c">generations that wait or run</text>
 ${[...marks, ...steps].join("\n")}
 ${line(
-  workers.map((count) => count * scaling.capacity),
+  workers.map((count) => count * scaling.realCapacity),
   "#1c7ed6",
 )}
 ${line(slotsNeeded, "#e8590c")}

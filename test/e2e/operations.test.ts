@@ -229,8 +229,8 @@ test("logs are JSON lines, one for each answer with the request id that its call
   for (const { role } of workerLines) assert.equal(role, "worker");
   const failedCalls = workerLines.filter(({ next }) => next !== undefined);
   assert.deepEqual(failedCalls.map(({ level, failure, next }) => [level, failure, next]).sort(), [
-    ["info", "invalid_request", "failure"],
-    ["info", "upstream_failed", "failure"],
+    [30, "invalid_request", "failure"],
+    [30, "upstream_failed", "failure"],
   ]);
   for (const { requestId, target } of failedCalls) {
     assert.ok(requestIds.includes(String(requestId)));

@@ -20,6 +20,7 @@ import { loadWorkerConfig } from "../../apps/worker/config.ts";
 import { secretsText } from "../../infra/kubernetes/secrets.ts";
 import { chart, documentedVariables, type Json, type Manifest } from "./chart.ts";
 import { root } from "./compose.ts";
+import { type Alert, alerts } from "./promql.ts";
 
 /** The oldest and the newest version of Kubernetes that the chart is checked for. */
 const kubernetesVersions = ["1.29.0", "1.37.0"];
@@ -403,53 +404,90 @@ test("a pool can be removed and added, settings reach their role, and an image t
   assert.match(queries, /queue!~"audio\|background\|chat\|own.queue"/);
 });
 
-test("Prometheus answers the triggers' queries: the load of all ingresses, zero for no queue, nothing without ingresses", () => {
-  const manifests = render({ catalogue, workerAutoscaling: { enabled: true } });
-  const queryOf = (pool: string, trigger: string): string => {
+test("Prometheus answers the triggers' queries: workers for the load, zero for no queue, nothing without ingresses", () => {
+  const manifests = render({
+    catalogue,
+    workerAutoscaling: { enabled: true },
+    ingress: { autoscaling: { enabled: true } },
+  });
+  const queryOf = (component: string, trigger: string): string => {
     const scaled = manifests.find(
-      ({ kind, metadata }) => kind === "ScaledObject" && metadata.name === `sluice-worker-${pool}`,
+      ({ kind, metadata }) => kind === "ScaledObject" && metadata.name === `sluice-${component}`,
     )!;
     return scaled.spec.triggers.find(({ name }: { name: string }) => name === trigger).metadata.query;
   };
   const queries = {
-    chat: queryOf("chat", "load-chat"),
-    wait: queryOf("chat", "oldest-wait"),
-    others: queryOf("other", "load-others"),
-    othersWait: queryOf("other", "oldest-wait-others"),
+    chat: queryOf("worker-chat", "load-chat"),
+    wait: queryOf("worker-chat", "oldest-wait"),
+    others: queryOf("worker-other", "load-others"),
+    othersWait: queryOf("worker-other", "oldest-wait-others"),
+    ingress: queryOf("ingress", "capacity"),
   };
   const series = (metric: string, labels: string, values: string) => ({ series: `${metric}{${labels}}`, values });
   const job = 'job="ai/sluice"';
   const worldOf = (input_series: object[], expected: Partial<Record<keyof typeof queries, number>>) => ({
-    interval: "10s",
+    interval: "5s",
     input_series,
     promql_expr_test: Object.entries(queries).map(([name, expr]) => {
       const value = expected[name as keyof typeof queries];
-      return { expr, eval_time: "0s", exp_samples: value === undefined ? [] : [{ labels: "{}", value }] };
+      return { expr, eval_time: "30s", exp_samples: value === undefined ? [] : [{ labels: "{}", value }] };
     }),
   });
   const load = [
-    series("sluice_generations", `${job},pod="a",queue="chat",state="waiting"`, "5"),
-    series("sluice_generations", `${job},pod="a",queue="chat",state="running"`, "10"),
-    series("sluice_generations", `${job},pod="b",queue="chat",state="running"`, "20"),
-    series("sluice_generations", 'job="another/sluice",pod="a",queue="chat",state="running"', "1000"),
-    series("sluice_oldest_wait_seconds", `${job},pod="a",queue="chat"`, "1"),
-    series("sluice_oldest_wait_seconds", `${job},pod="b",queue="chat"`, "7"),
+    series("sluice_generations", `${job},instance="a",queue="chat",state="waiting"`, "100x10"),
+    series("sluice_generations", `${job},instance="a",queue="chat",state="running"`, "200x10"),
+    series("sluice_generations", `${job},instance="b",queue="chat",state="running"`, "400x10"),
+    series("sluice_generations", 'job="another/sluice",instance="a",queue="chat",state="running"', "1000x10"),
+    series("sluice_oldest_wait_seconds", `${job},instance="a",queue="chat"`, "1x10"),
+    series("sluice_oldest_wait_seconds", `${job},instance="b",queue="chat"`, "0 0 5 10 15 20 25x4"),
+  ];
+  const workers = [
+    series("sluice_worker_capacity", `${job},instance="w",queue="chat"`, "300x10"),
+    series("sluice_worker_capacity", `${job},instance="v",queue="chat"`, "500x10"),
+    series("sluice_worker_capacity", `${job},instance="old",queue="chat"`, "2048x10"),
+    series("sluice_draining", `${job},instance="old"`, "1x10"),
+    series("sluice_draining", `${job},instance="w"`, "0x10"),
   ];
   const ownQueues = [
-    series("sluice_generations", `${job},pod="a",queue="own.a",state="running"`, "3"),
-    series("sluice_generations", `${job},pod="b",queue="own.a",state="waiting"`, "4"),
-    series("sluice_generations", `${job},pod="b",queue="own.b",state="running"`, "6"),
-    series("sluice_oldest_wait_seconds", `${job},pod="b",queue="own.a"`, "2"),
+    series("sluice_generations", `${job},instance="a",queue="own.a",state="running"`, "30x5 40x5"),
+    series("sluice_generations", `${job},instance="b",queue="own.a",state="waiting"`, "30x5 40x5"),
+    series("sluice_generations", `${job},instance="b",queue="own.b",state="running"`, "60x10"),
+    series("sluice_worker_capacity", `${job},instance="w",queue="own.a"`, "4x10"),
+    series("sluice_oldest_wait_seconds", `${job},instance="b",queue="own.a"`, "2x10"),
   ];
+  const growing = [
+    series("sluice_generations", `${job},instance="a",queue="chat",state="waiting"`, "0 0 0 0 0 100 1000"),
+  ];
+  const capacities = [
+    series("sluice_capacity_used", `${job},instance="a",limit="generations",queue=""`, "350x10"),
+    series("sluice_capacity_max", `${job},instance="a",limit="generations",queue=""`, "1000x10"),
+    series("sluice_capacity_used", `${job},instance="a",limit="bodies",queue=""`, "90x10"),
+    series("sluice_capacity_max", `${job},instance="a",limit="bodies",queue=""`, "100x10"),
+    series("sluice_capacity_used", `${job},instance="a",limit="waiting",queue="chat"`, "100x10"),
+    series("sluice_capacity_max", `${job},instance="a",limit="waiting",queue="chat"`, "100x10"),
+    series("sluice_capacity_used", `${job},instance="b",limit="generations",queue=""`, "500x10"),
+    series("sluice_capacity_max", `${job},instance="b",limit="generations",queue=""`, "1000x10"),
+  ];
+  const none = { others: 0, othersWait: 0 };
   const tests = [
-    worldOf([...load, ...ownQueues], { chat: 35, wait: 7, others: 7, othersWait: 2 }),
-    worldOf(load, { chat: 35, wait: 7, others: 0, othersWait: 0 }),
+    worldOf([...load, ...workers, ...ownQueues, ...capacities], {
+      // 700 generations at 400 each, and one spare worker.
+      chat: 700 / 400 / 0.7 + 1,
+      // Two workers have been there for 20 seconds, and the oldest request has waited for 5 at least.
+      wait: 2 * 0.5,
+      // 80 of own.a, which were 60, at four each; 60 of own.b at the setting, eight.
+      others: (80 * 1.25) / 4 / 0.7,
+      othersWait: 1 * 0.2,
+      ingress: 1.4,
+    }),
+    worldOf(load, { chat: 700 / 2_048 / 0.7 + 1, wait: 0, ...none }),
+    worldOf(growing, { chat: 1_250 / 2_048 / 0.7 + 1, wait: 0, ...none }),
     worldOf(load.slice(3, 4), {}),
   ];
   const directory = mkdtempSync(join(tmpdir(), "queries-"));
   try {
     const file = join(directory, "queries.yml");
-    writeFileSync(file, JSON.stringify({ rule_files: [], tests }));
+    writeFileSync(file, JSON.stringify({ rule_files: [], evaluation_interval: "5s", tests }));
     outputOf("promtool", ["test", "rules", file], "promtool comes with Prometheus: apt-get install prometheus.");
   } finally {
     rmSync(directory, { recursive: true });
@@ -486,6 +524,7 @@ test("values that cannot work are refused with a reason", () => {
     ],
     [{ catalogue, unknown: 1 }, /unknown/],
     [{ catalogue, workers: { chat: { maxReplicas: 1 } } }, /workers\.chat: minReplicas is above maxReplicas/],
+    [{ catalogue, workers: { image: { spareReplicas: 1 } } }, /workers\.image: spareReplicas never end/],
   ];
   for (const [values, reason] of refused) assert.throws(() => render(values), reason);
 });
@@ -627,5 +666,27 @@ test("the packaged chart has the alerts", () => {
     assert.equal(alerts, readFileSync(join(root, "infra/prometheus/alerts.yml"), "utf8"));
   } finally {
     rmSync(directory, { recursive: true });
+  }
+});
+
+test("a release's alerts read its own series, and name the runbooks' address", () => {
+  const specOf = (monitoring: Record<string, Json>) => {
+    const manifests = render({ catalogue, monitoring: { prometheusRule: true, ...monitoring } });
+    return manifests.find(({ kind }) => kind === "PrometheusRule")!.spec as { groups: { rules: Alert[] }[] };
+  };
+  for (const [monitoring, selector, page] of [
+    [{}, 'job="ai/sluice"', "docs/operations.md"],
+    [
+      { metricSelector: 'cluster="eu"', runbooks: "https://docs.example.com/sluice.html" },
+      'cluster="eu"',
+      "https://docs.example.com/sluice.html",
+    ],
+  ] as const) {
+    const rules = specOf(monitoring).groups.flatMap((group) => group.rules);
+    assert.equal(rules.length, alerts.length);
+    for (const [index, { expr, annotations }] of rules.entries()) {
+      assert.equal(expr, alerts[index]!.expr.replaceAll('job="sluice"', selector));
+      assert.equal(annotations.runbook_url, alerts[index]!.annotations.runbook_url.replace("docs/operations.md", page));
+    }
   }
 });

@@ -13,7 +13,10 @@ import {
   desiredOf,
   pageFile,
   pictureFile,
+  type Sample,
   simulate,
+  stepChanges,
+  stepOf,
   withTable,
 } from "../../infra/kubernetes/scaling.ts";
 import { secretsFile, secretsText } from "../../infra/kubernetes/secrets.ts";
@@ -68,7 +71,9 @@ test("the templates name settings, metrics and commands that exist, and the char
   // Node's own.
   settings.delete("NODE_EXTRA_CA_CERTS");
   for (const name of settings) assert.ok(documentedVariables.has(name), name);
-  const metrics = textOf("apps/ingress/observability/metrics.ts");
+  const metrics = ["apps/ingress/observability", "apps/worker/observability", "libs/service"]
+    .map((folder) => textOf(`${folder}/metrics.ts`))
+    .join("\n");
   for (const [name] of templates.matchAll(/\bsluice_\w+/g)) assert.ok(metrics.includes(`"${name}"`), name);
   for (const [path] of templates.matchAll(/\bapps\/\w+\/main\.ts/g)) assert.ok(textOf(path));
   const { version } = JSON.parse(textOf("package.json")) as { version: string };
@@ -100,26 +105,63 @@ test("targets of a PodMonitor have the labels of prometheus.yml, and no metric h
     for (const label of labels) assert.ok(!targetLabels.has(label), `${name} has the label ${label} of its target`);
 });
 
-test("the autoscaler's number: slots that are needed over 0.7 of a worker's, more after long waits, with a tolerance", () => {
+const sampleOf = (change: Partial<Sample>): Sample => ({
+  at: 100,
+  generations: 0,
+  oldestWait: 0,
+  workers: 2,
+  capacity: 2_048,
+  ...change,
+});
+
+test("the autoscaler's number: the load over 0.7 of what a worker really takes, and the spare ones, with a tolerance", () => {
   const scaling = chartScaling("chat");
-  assert.deepEqual([scaling.capacity, scaling.targetUtilization], [512, 0.7]);
-  const desired = (workers: number, generations: number, oldestWait = 0) =>
-    desiredOf(scaling, workers, generations, oldestWait);
-  assert.equal(desired(2, 0), 0);
-  assert.equal(desired(2, 700), 2);
-  assert.equal(desired(2, 780), 2, "within a tenth of what two workers are for");
-  assert.equal(desired(2, 800), 3);
-  assert.equal(desired(2, 3_584), 10);
-  assert.equal(desired(4, 100, 20), 8, "twice the wait that is accepted");
+  assert.deepEqual(
+    [scaling.capacity, scaling.targetUtilization, scaling.spareReplicas, scaling.startSeconds],
+    [2_048, 0.7, 1, 5],
+  );
+  const desired = (current: number, ...changes: Partial<Sample>[]) =>
+    desiredOf(scaling, current, changes.map(sampleOf));
+  assert.equal(desired(2, {}), 1);
+  assert.equal(desired(2, { generations: 1_400 }), 2, "within a tenth of two");
+  assert.equal(desired(2, { generations: 2_000 }), 3);
+  assert.equal(desired(2, { generations: 2_000, capacity: 1_000 }), 4);
+  assert.equal(desired(2, { generations: 2_000, capacity: 1 }), 15, "a tenth of the setting at least");
+  assert.equal(desired(0, { generations: 2_000, workers: 0, capacity: 0 }), 3, "no worker reports");
+});
+
+test("the autoscaler expects that the load grows while a worker starts, by a quarter at most", () => {
+  const scaling = { ...chartScaling("chat"), spareReplicas: 0, startSeconds: 20 };
+  const desired = (...generations: number[]) =>
+    desiredOf(
+      scaling,
+      2,
+      generations.map((count, index) => sampleOf({ at: index * 20, generations: count, capacity: 100 })),
+    );
+  const workersFor = (generations: number) => Math.ceil(generations / (0.7 * Math.max(100, 204.8)));
+  assert.equal(desired(1_000, 1_100), workersFor(1_210));
+  assert.equal(desired(1_000, 4_000), workersFor(5_000));
+  assert.equal(desired(4_000, 1_000), workersFor(1_000));
+  assert.equal(desired(1_000), workersFor(1_000));
+});
+
+test("requests that wait for longer than a worker starts multiply the workers that were there, by two at most", () => {
+  const scaling = { ...chartScaling("chat"), spareReplicas: 0 };
+  const desired = (current: number, ...changes: Partial<Sample>[]) =>
+    desiredOf(scaling, current, changes.map(sampleOf));
+  const before = { at: 80, workers: 4, oldestWait: 30 };
+  const wait = [before, { at: 85, oldestWait: 15 }, { at: 100, oldestWait: 40, workers: 6 }];
+  assert.equal(desired(6, ...wait), 6);
+  assert.equal(desired(4, before, { at: 85, oldestWait: 35 }, { at: 100, oldestWait: 40 }), 8);
+  assert.equal(desired(4, before, { at: 85, oldestWait: 0 }, { at: 100, oldestWait: 40 }), 0);
 });
 
 test("simulated: a burst is served, slots fall slowly, the last worker ends when nothing runs, drained generations finish", () => {
   const rate = (second: number) => (second >= 300 && second < 600 ? 60 : 10);
-  const { requests, waits, interrupted, workers } = simulate(chartScaling("chat"), {
-    seconds: 2_400,
-    rate,
-    generationSeconds: 30,
-  });
+  const { requests, waits, interrupted, workers } = simulate(
+    { ...chartScaling("chat"), realCapacity: 500 },
+    { seconds: 2_400, rate, generationSeconds: 30 },
+  );
   assert.equal(requests, waits.length);
   assert.equal(requests, 39_000);
   assert.equal(interrupted, 0);
@@ -136,6 +178,23 @@ test("simulated: a burst is served, slots fall slowly, the last worker ends when
   assert.equal(images.requests, 3);
   assert.ok(images.waits.at(-1)! <= 40);
   assert.deepEqual([images.workers[0], Math.max(...images.workers)], [0, 1]);
+});
+
+test("simulated: a step from 0 to 5,000 streams in ten seconds, with limits below the settings and two spare workers", () => {
+  const scaling = { ...chartScaling("chat"), ...stepChanges };
+  assert.equal(scaling.spareReplicas, 2);
+  assert.ok(scaling.realCapacity < scaling.capacity);
+  // At every moment of the autoscaler's 15 seconds.
+  for (let moment = 0; moment < 15; moment++) {
+    const quietSeconds = 600 + moment;
+    const { waits, workers, slotsNeeded, interrupted } = simulate(scaling, stepOf(quietSeconds));
+    assert.deepEqual(new Set(workers.slice(0, quietSeconds)), new Set([2]));
+    assert.ok(Math.max(...slotsNeeded.slice(quietSeconds, quietSeconds + 11)) > 4_900);
+    assert.ok(waits.at(-1)! <= 15, `a wait of ${waits.at(-1)} s`);
+    const needed = Math.ceil(5_000 / (scaling.targetUtilization * scaling.realCapacity)) + scaling.spareReplicas;
+    assert.ok(Math.max(...workers) <= 1.3 * needed, `${Math.max(...workers)} workers, ${needed} are needed`);
+    assert.equal(interrupted, 0);
+  }
 });
 
 test("docs/kubernetes.md has the simulation's table and picture; `npm run reference` writes them", () => {

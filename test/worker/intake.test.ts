@@ -52,3 +52,26 @@ test("a process that something else keeps busy still takes a few", () => {
   intake.measured({ ...idle, eventLoop: 0.1 }, 3);
   assert.equal(intake.limit, 256);
 });
+
+test("the capacity is what the process can bear at the average of those that run, and unknown while these are few", () => {
+  const intake = new Intake();
+  const settle = (usage: Parameters<Intake["measured"]>[0], running: number) => {
+    for (let step = 0; step < 60; step++) intake.measured(usage, running);
+    return intake.capacity;
+  };
+  assert.equal(settle({ ...idle, memory: 0.3 }, 31), Number.POSITIVE_INFINITY);
+  const near = (capacity: number, expected: number) =>
+    assert.ok(Math.abs(capacity / expected - 1) < 0.01, `${capacity}, not ${expected}`);
+  near(settle({ eventLoop: 0.2, turnMs: 1, memory: 0.3 }, 100), 400);
+  near(settle({ eventLoop: 0.02, turnMs: 0.1, memory: 0.4 }, 100), 500);
+  near(settle({ eventLoop: 0.8, turnMs: 4, memory: 0.4 }, 900), 900);
+  near(settle({ eventLoop: 1, turnMs: 30, memory: 0.4 }, 900), 720);
+  near(settle({ eventLoop: 0.7, turnMs: 80, memory: 0.4 }, 900), 450);
+});
+
+test("one measurement among many changes the capacity by a tenth of the difference", () => {
+  const intake = new Intake();
+  for (let step = 0; step < 60; step++) intake.measured({ ...idle, eventLoop: 0.4 }, 100);
+  intake.measured({ ...idle, eventLoop: 0.8 }, 100);
+  assert.equal(intake.capacity, Math.round(100 / 0.55));
+});

@@ -159,8 +159,8 @@ const tokenKinds = [
 
 /** The state that the gauges read. */
 export interface GaugeDeps {
-  intake: Pick<Intake, "limit" | "saturated">;
-  queues: Pick<WorkerQueues, "opened" | "slotsOf" | "isInReserve">;
+  intake: Pick<Intake, "limit" | "saturated" | "capacity">;
+  queues: Pick<WorkerQueues, "opened" | "usedSlots" | "isInReserve">;
   circuitBreakers: Pick<CircuitBreakers, "states">;
   credentials: Pick<Credentials, "cooling">;
   slots: Pick<Slots, "taken">;
@@ -194,10 +194,12 @@ export function registerWorkerGauges(
   });
   gauge(
     "sluice_worker_capacity",
-    "Generations that this worker takes now: at most its setting for the queue, and what the limit of the process leaves.",
+    "Generations that this worker can run: its setting for the queue, or fewer, by what those that run take of its event loop and memory.",
     ["queue"],
     (capacity) => {
-      for (const queue of queues.opened) capacity.set({ queue: queue.name }, queues.slotsOf(queue));
+      const free = intake.capacity - queues.usedSlots;
+      for (const { name, capacity: most, usedSlots } of queues.opened)
+        capacity.set({ queue: name }, Math.max(0, Math.min(most, usedSlots + free)));
     },
   );
   gauge(
