@@ -20,3 +20,12 @@ export function alignedTableOf(heads: string[], rows: string[][]): string {
   const [head = [], ...body] = cells;
   return [lineOf(head), `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`, ...body.map(lineOf)].join("\n");
 }
+
+/** A table of numbers: all columns but the first are set to the right. */
+export function numberTableOf(heads: string[], rows: string[][]): string {
+  const widths = heads.map((_, place) => Math.max(...[heads, ...rows].map((cells) => cells[place]?.length ?? 0)));
+  const lineOf = (cells: string[]) =>
+    `| ${cells.map((text, place) => (place === 0 ? text.padEnd(widths[0] ?? 0) : text.padStart(widths[place] ?? 0))).join(" | ")} |`;
+  const rule = widths.map((width, place) => (place === 0 ? "-".repeat(width) : `${"-".repeat(width - 1)}:`));
+  return [lineOf(heads), lineOf(rule), ...rows.map(lineOf)].join("\n");
+}

@@ -8,6 +8,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
+import { numberTableOf } from "../../docs/tables.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 
@@ -324,11 +325,7 @@ export function scalingTable(): string {
     return [name, ...cells, whole(Math.max(...workers)), hours.toFixed(1), whole(interrupted)];
   });
   const head = ["load", "requests", "waited", "wait p99", "longest", "most workers", "worker hours", "interrupted"];
-  const widths = head.map((_, column) => Math.max(...[head, ...rows].map((cells) => cells[column]!.length)));
-  const padded = (cells: readonly string[]) =>
-    cells.map((cell, column) => (column === 0 ? cell.padEnd(widths[0]!) : cell.padStart(widths[column]!)));
-  const rule = widths.map((width, column) => (column === 0 ? "-".repeat(width) : `${"-".repeat(width - 1)}:`));
-  return [padded(head), rule, ...rows.map(padded)].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+  return numberTableOf(head, rows);
 }
 
 /** The burst as SVG: the slots that requests need, and those of the workers. */

@@ -68,15 +68,38 @@ test("an idle process sends Redis few commands, however many workers there are",
   }
   // Usage records are kept for ten seconds, in case Redis fails over.
   await delay(12_000);
-  for (const workers of [1, 4, 10]) {
+  const sums: number[] = [];
+  for (const [ingresses, workers] of [
+    [1, 1],
+    [1, 10],
+    [3, 10],
+  ] as const) {
     while (gateway.workers.length < workers) await gateway.addWorker(capacities);
-    await delay(3_000);
+    while (gateway.ingresses.length < ingresses) await gateway.addIngress();
+    // Slots that are new are announced and read more often.
+    await delay(10_000);
     const { sum, text } = await commandsOf(gateway.redis);
-    const ofOne = sum / (1 + workers);
-    t.diagnostic(`1 ingress, ${workers} workers: ${ofOne.toFixed(1)} commands/s per process (${text})`);
+    const ofOne = sum / (ingresses + workers);
+    t.diagnostic(`${ingresses} ingresses, ${workers} workers: ${ofOne.toFixed(1)} commands/s per process (${text})`);
     assert.ok(ofOne <= commandsMax, `${ofOne} commands/s per process: ${text}`);
+    sums.push(sum);
   }
+  const ofMany = extrapolated(sums, 50, 200) / 250;
+  t.diagnostic(`50 ingresses, 200 workers: ${ofMany.toFixed(1)} commands/s per process, computed`);
+  assert.ok(ofMany <= 20, `${ofMany} commands/s per process`);
 });
+
+/**
+ * The commands of more processes, from those of 1 × 1, 1 × 10 and 3 × 10. An ingress, a worker, and
+ * a pair of both send so many each.
+ */
+function extrapolated([one = 0, workers = 0, all = 0]: readonly number[], ingressCount: number, workerCount: number) {
+  const ofWorkerAndPair = (workers - one) / 9;
+  const ofIngress = one - ofWorkerAndPair;
+  const ofPair = Math.max(0, (all - workers - 2 * ofIngress) / 20);
+  const ofWorker = ofWorkerAndPair - ofPair;
+  return ingressCount * ofIngress + workerCount * ofWorker + ingressCount * workerCount * ofPair;
+}
 
 for (const role of ["ingress", "control"])
   test(`an idle ${role} sends Redis few commands`, async (t) => {
