@@ -146,6 +146,10 @@ export const rows: Row[] = [
       panel("Workers", "short", [
         [`count by (queue) (sluice_worker_capacity{${queue}})`, "{{queue}}"],
         [`sum by (queue) (sluice_worker_in_reserve{${queue}})`, "{{queue}} in reserve"],
+        [
+          `max by (queue) (sluice_queue_protocol_mismatch{${queue}}) > 0`,
+          "{{queue}}: 1 while all are of another version",
+        ],
       ]),
       panel("Generations that a worker takes at most", "short", [[`sluice_worker_limit{${all}}`, "{{instance}}"]], {
         description: "By what is left of its event loop and its memory.",
@@ -352,6 +356,7 @@ export const rows: Row[] = [
       panel("Lost and repeated", "short", [
         [`sum(${rate("sluice_frames_resent_total")})`, "frames sent again"],
         [`sum(${rate("sluice_publish_failures_total")})`, "envelopes that failed"],
+        [`sum(${rate("sluice_unreadable_envelopes_total")})`, "envelopes that could not be read"],
         [`count(sluice_relay_connected{${all}} == 0) or vector(0)`, "processes without the relay"],
       ]),
     ],

@@ -54,7 +54,7 @@ export interface Sample {
   /** That wait or run. */
   generations: number;
   oldestWait: number;
-  /** Those that take requests. */
+  /** Workers that take requests. */
   workers: number;
   /** The mean of `sluice_worker_capacity` over these. */
   capacity: number;
@@ -71,7 +71,7 @@ const tolerance = 0.1;
 const measuredFrom = 32;
 /** By what factor the load is expected to grow while a worker starts, at most. */
 const growthMax = 1.25;
-/** What the wait multiplies the workers by, at most. */
+/** A long wait multiplies the workers by so many, at most. */
 const waitFactorMax = 2;
 /** The autoscaler may multiply the workers by so many, or add so many, in 15 seconds. */
 const scaleOutFactor = 5;

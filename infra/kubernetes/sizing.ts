@@ -21,7 +21,7 @@ const cellStreamsMax = 100_000;
 /** More of a role is one that stops or fails. */
 const spare = 1;
 
-/** What one process or its settings allow. */
+/** How many streams the settings of a process allow. */
 export interface Limits {
   /** The slots of a worker. */
   workerStreams: number;

@@ -236,6 +236,22 @@ export const cases: AlertCase[] = [
     series: { ...waitsOf("chat", 60, "58x40"), ...pausedChat },
     expectations: [...isSilent("SluiceNoWorker", "5m"), ...isSilent("SluiceRequestsWait", "5m")],
   },
+  caseOf(
+    "workers of another version, for the moment of an upgrade and for longer",
+    {
+      'sluice_queue_protocol_mismatch{instance="a",queue="chat"}': "0x4 1x30",
+      'sluice_queue_protocol_mismatch{instance="a",queue="image"}': "0x4 1x2 0x30",
+    },
+    [
+      ...isSilent("SluiceProtocolMismatch", "2m"),
+      fires(
+        "SluiceProtocolMismatch",
+        "4m",
+        "The workers of the queue chat are of a version that cannot run the jobs of an ingress.",
+        chat,
+      ),
+    ],
+  ),
   {
     name: "requests that wait for more than half of the queue's waitMs at one of two ingresses",
     series: {

@@ -473,7 +473,7 @@ test("Prometheus answers the triggers' queries: workers for the load, zero for n
     worldOf([...load, ...workers, ...ownQueues, ...capacities], {
       // 700 generations at 400 each, and one spare worker.
       chat: 700 / 400 / 0.7 + 1,
-      // Two workers have been there for 20 seconds, and the oldest request has waited for 5 at least.
+      // Two workers have been there for 20 seconds, and a request has waited for 5 at least.
       wait: 2 * 0.5,
       // 80 of own.a, which were 60, at four each; 60 of own.b at the setting, eight.
       others: (80 * 1.25) / 4 / 0.7,

@@ -104,7 +104,7 @@ test("a chunk that travels alone has about as many bytes at Redis as the sizes s
     );
   try {
     await streamsOf(short)();
-    // What a request costs, and what the processes send meanwhile, is not a chunk's.
+    // The requests themselves, and heartbeats meanwhile, are no part of a chunk.
     const idle = await during(() => delay(((long - short) / 20) * 1_000));
     const few = await during(streamsOf(short));
     const many = await during(streamsOf(long));
