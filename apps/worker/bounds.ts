@@ -38,11 +38,22 @@ export const gatherBytesMax = 16 * 1024;
 /** How often a process measures what it uses. */
 export const intakeEveryMs = 100;
 /**
- * Workers are in reserve while those before them have slots for so many times the generations that
- * run, and this many more.
+ * Workers are in reserve while those before them may take so many times the generations that run,
+ * and this many more.
  */
 export const reserveFactor = 1.3;
 export const reserveSlots = 16;
+/** Generations that each of the workers before takes, however few run. */
+export const reserveShareMin = 48;
+/** Generations of a queue that a worker takes however few run. */
+export const shareMin = 16;
+/**
+ * Generations that end within this time do not count in a worker's share: few of them would be lost
+ * with it, and they cost much less together.
+ */
+export const briefMs = 500;
+/** How old a worker's knowledge of the other workers may be when it has used its share. */
+export const shareRefreshMs = 100;
 /** How often the catalogue is checked for new queues. */
 export const queueCheckMs = 1_000;
 /** How often timeouts are checked, so they are kept to within this. */

@@ -18,6 +18,13 @@ const mebibyte = 1 << 20;
 
 export const workerSettings = {
   drainMs: drainSettings.drainMs,
+  sharePercent: integerSetting(
+    "WORKER_SHARE_PERCENT",
+    140,
+    110,
+    100_000,
+    "The most generations of a queue that this worker takes while others have free slots, in percent of its fair share of those that run; 16 at least. More gathers them on fewer workers, which costs Redis less, but a worker that dies ends more of them.",
+  ),
   attachmentNetworks: {
     formerVariable: "SOURCE_NETWORKS",
     ...networksSetting(

@@ -5,14 +5,25 @@
 import type { Logger } from "pino";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { announcementLifeMs, idleAnnouncementHeartbeats, idleAnnouncementLifeMs } from "#relay/bounds.ts";
-import type { JobSlot, JobWorker, SlotBoard, SplitWorker } from "#relay/ports.ts";
-import { queueCheckMs, reserveFactor, reserveSlots } from "./bounds.ts";
+import type { JobSlot, JobWorker, QueueLoad, SlotBoard, SplitWorker } from "#relay/ports.ts";
+import {
+  briefMs,
+  queueCheckMs,
+  reserveFactor,
+  reserveShareMin,
+  reserveSlots,
+  shareMin,
+  shareRefreshMs,
+} from "./bounds.ts";
 import { capacitiesOf } from "./config.ts";
 import type { WorkerRedis } from "./redis.ts";
 
 export interface WorkerQueuesDeps {
   /** Queues and their capacities, as the command line gives them. */
   capacities: ReadonlyMap<string, number>;
+  /** Its share of a queue, as a multiple of what would be fair. */
+  shareFactor: number;
+  now(): number;
   catalogue(): Catalogue;
   connections: Pick<WorkerRedis, "queueWorkerOf">;
   slotBoard: SlotBoard;
@@ -35,6 +46,13 @@ interface Announced {
   slots: number;
   /** The used slots of all workers, this one included. */
   usedSlots: number;
+  /** The lasting slots of the others, and this worker's part of all slots. */
+  othersLastingSlots: number;
+  slotsPart: number;
+  /** How many slots its generations use that end within a moment. */
+  briefSlots: number;
+  freedSlots: number;
+  at: number;
   /** It is valid until the next one of an idle worker. */
   isIdle: boolean;
   heartbeatsAgo: number;
@@ -84,6 +102,27 @@ export class WorkerQueues {
     for (const queue of this.#opened) queue.resume();
   }
 
+  /**
+   * As of the last announcement. Infinite where no other worker has free slots, and while the
+   * generations end within a moment.
+   */
+  #shareLeftOf(queue: JobWorker): number {
+    const { name, usedSlots } = queue;
+    const last = this.#announced.get(queue);
+    if (last === undefined) return shareMin - usedSlots;
+    const lasting = Math.max(0, usedSlots - last.briefSlots);
+    if (!this.#shared.has(name) || (lasting === 0 && usedSlots > 0)) return Number.POSITIVE_INFINITY;
+    const share = this.#deps.shareFactor * (last.othersLastingSlots + lasting) * last.slotsPart;
+    return Math.max(shareMin, Math.floor(share)) - lasting;
+  }
+
+  /** Others may have come, or have more than at the last announcement. */
+  async #refreshShare(queue: JobWorker): Promise<void> {
+    if (queue.usedSlots < shareMin) return;
+    const at = this.#announced.get(queue)?.at ?? Number.NEGATIVE_INFINITY;
+    if (this.#deps.now() - at > shareRefreshMs) await this.#announce(queue);
+  }
+
   get isStopping(): boolean {
     return this.#isStopping;
   }
@@ -102,7 +141,7 @@ export class WorkerQueues {
    * announcement lapses. While nobody uses a queue, its announcement is renewed less often.
    */
   announce(): void {
-    if (!this.#isStopping) for (const queue of this.#opened) this.#announce(queue);
+    if (!this.#isStopping) for (const queue of this.#opened) this.#announceChanges(queue);
   }
 
   /** Redis may have lost the announcements: the next heartbeat repeats all of them. */
@@ -151,6 +190,8 @@ export class WorkerQueues {
         isPaused: () => isPausedQueue(name),
         freeSlots: () => this.#freeSlots,
         isReserve: () => this.#inReserve.has(name) || (this.#deps.isBusy() && this.#shared.has(name)),
+        shareLeft: () => this.#shareLeftOf(queue),
+        refreshShare: () => this.#refreshShare(queue),
         take,
         onError: onRedisError,
       };
@@ -158,7 +199,7 @@ export class WorkerQueues {
       await queue.openParts(parts);
       if (this.#isStopping) return queue.close();
       this.#opened.push(queue);
-      this.#announce(queue);
+      void this.#announce(queue);
       if (catalogue().queues.has(name)) log.info({ queue: name, capacity }, "works on a queue");
       else log.warn({ queue: name, capacity }, "works on a queue that the catalogue does not name");
     }
@@ -172,29 +213,61 @@ export class WorkerQueues {
     }, queueCheckMs);
   }
 
-  #announce(queue: JobWorker): void {
-    const { slotBoard, isBusy, onRedisError } = this.#deps;
-    const { name, usedSlots, capacity } = queue;
-    // A limit that still grows must not hold back the ingresses, which hear of it only every
-    // second.
-    const slots = isBusy() ? this.slotsOf(queue) : capacity;
+  /**
+   * Whether the workers before this one take all: each its share of those that last, and all that
+   * end within a moment.
+   */
+  #isReserve({ slots, usedSlots, lastingSlots, workersBefore, slotsBefore }: QueueLoad): boolean {
+    const shares = this.#deps.shareFactor * lastingSlots * (slots === 0 ? 0 : slotsBefore / slots);
+    const brief = (usedSlots - lastingSlots) * reserveFactor;
+    const takenBefore = Math.min(slotsBefore, Math.max(workersBefore * reserveShareMin, shares) + brief);
+    return takenBefore >= usedSlots * reserveFactor + reserveSlots;
+  }
+
+  /** How many slots the generations use that end within a moment, by those that just ended. */
+  #briefSlotsOf({ freedSlots }: JobWorker, last: Announced | undefined): number {
+    if (last === undefined) return 0;
+    const perMs = (freedSlots - last.freedSlots) / Math.max(1, this.#deps.now() - last.at);
+    return Math.round(perMs * briefMs);
+  }
+
+  /** Announces the slots of a queue, unless nothing is new. */
+  #announceChanges(queue: JobWorker): void {
     const last = this.#announced.get(queue);
-    const isIdle = usedSlots === 0 && last?.usedSlots === 0 && last.slots === slots;
+    const isIdle = queue.usedSlots === 0 && last?.usedSlots === 0 && last.slots === this.#announcedSlotsOf(queue);
     // The first of these announcements follows at once, because the life of the last one is short.
     if (isIdle && last.isIdle && ++last.heartbeatsAgo < idleAnnouncementHeartbeats) return;
+    void this.#announce(queue, isIdle);
+  }
+
+  /**
+   * A limit that still grows must not hold back the ingresses, which hear of it only every second.
+   */
+  #announcedSlotsOf(queue: JobWorker): number {
+    return this.#deps.isBusy() ? this.slotsOf(queue) : queue.capacity;
+  }
+
+  /** Never rejects. */
+  async #announce(queue: JobWorker, isIdle = false): Promise<void> {
+    const { slotBoard, onRedisError, now } = this.#deps;
+    const { name, usedSlots, freedSlots } = queue;
+    const slots = this.#announcedSlotsOf(queue);
+    const briefSlots = this.#briefSlotsOf(queue, this.#announced.get(queue));
+    const lastingSlots = Math.max(0, usedSlots - briefSlots);
     const lifeMs = isIdle ? idleAnnouncementLifeMs : announcementLifeMs;
-    slotBoard.announce(name, { slots, usedSlots, running: 0, lifeMs }).then(
-      (load) => {
-        this.#announced.set(queue, { slots, usedSlots: load.usedSlots, isIdle, heartbeatsAgo: 0 });
-        if (load.slots - slots > load.usedSlots - usedSlots) this.#shared.add(name);
-        else this.#shared.delete(name);
-        if (load.slotsBefore >= load.usedSlots * reserveFactor + reserveSlots) this.#inReserve.add(name);
-        else if (this.#inReserve.delete(name)) queue.resume();
-      },
-      (error: Error) => {
-        this.#announced.delete(queue);
-        onRedisError(error);
-      },
-    );
+    const own = { slots, briefSlots, freedSlots, at: now(), isIdle, heartbeatsAgo: 0 };
+    try {
+      const load = await slotBoard.announce(name, { slots, usedSlots, lastingSlots, running: 0, lifeMs });
+      const othersLastingSlots = load.lastingSlots - lastingSlots;
+      const slotsPart = load.slots === 0 ? 0 : slots / load.slots;
+      this.#announced.set(queue, { ...own, usedSlots: load.usedSlots, othersLastingSlots, slotsPart });
+      if (load.slots - slots > load.usedSlots - usedSlots) this.#shared.add(name);
+      else this.#shared.delete(name);
+      if (this.#isReserve(load)) this.#inReserve.add(name);
+      else if (this.#inReserve.delete(name)) queue.resume();
+    } catch (error) {
+      this.#announced.delete(queue);
+      onRedisError(error as Error);
+    }
   }
 }

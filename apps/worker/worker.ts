@@ -160,6 +160,8 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     limit: () => intake.limit,
     isBusy: () => intake.isBusy,
     capacities: config.queues,
+    shareFactor: config.sharePercent / 100,
+    now: () => clock.now(),
     catalogue: catalogue.current,
     connections: deps.redis,
     slotBoard: deps.redis.slotBoardOf(redis, relay.mailbox.self),

@@ -117,6 +117,13 @@ export const fetchRetryMs = 250;
  */
 export const wakeMs = 50;
 export const wakeMsMax = 1_000;
+/**
+ * A worker that shares a queue with others reports so many free slots for each generation that its
+ * share allows. An ingress puts a sixteenth of them into one job, so half of the rest at most.
+ */
+export const shareReportFactor = 8;
+/** How long a worker above its share leaves the jobs of a queue to others. */
+export const yieldMs = 5;
 /** How long one fetch waits for a job. Shorter than `silenceMs` of a connection. */
 export const fetchWaitSeconds = 3;
 /** The same for a worker in reserve that has generations of the queue: it may be needed soon. */

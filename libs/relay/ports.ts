@@ -119,6 +119,8 @@ export interface JobWorker {
   readonly name: string;
   readonly capacity: number;
   readonly usedSlots: number;
+  /** How many slots were ever freed. */
+  readonly freedSlots: number;
   start(): void;
   /** Takes jobs if it may again. Call it when `freeSlots` or `isReserve` may have changed. */
   resume(): void;
@@ -141,8 +143,9 @@ export interface SplitWorker extends JobWorker {
 export interface SlotAnnouncement {
   /** Concurrent generations that a worker takes. */
   slots: number;
-  /** The worker's slots in use. */
+  /** The worker's slots in use, and those of them whose generations last longer than a moment. */
   usedSlots: number;
+  lastingSlots: number;
   /** Generations that run for an ingress. */
   running: number;
   /** How long it is valid; `announcementLifeMs` by default. */
@@ -153,7 +156,9 @@ export interface QueueLoad {
   /** Slots of all workers. */
   slots: number;
   usedSlots: number;
-  /** The slots of the workers whose names come before this process's name. */
+  lastingSlots: number;
+  /** The workers whose names come before this process's name, and their slots. */
+  workersBefore: number;
   slotsBefore: number;
   /** Generations that run for other processes. */
   running: number;

@@ -108,7 +108,7 @@ export class IngressQueues {
     queue.heartbeatsAgo = 0;
     queue.announcedRunning = running;
     try {
-      const announcement = { slots: 0, usedSlots: 0, running };
+      const announcement = { slots: 0, usedSlots: 0, lastingSlots: 0, running };
       const load = await slotBoard.announce(jobs.name, announcement);
       admission.slots = load.slots === 0 ? undefined : load.slots - load.running;
       if (load.slots > 0) queue.workers = "some";

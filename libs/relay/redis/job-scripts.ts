@@ -40,14 +40,15 @@ if redis.call("HEXISTS", KEYS[4], "paused") == 0 then redis.call("ZADD", KEYS[2]
 
 /**
  * KEYS: wait, prioritized, active, marker, pc, meta, stalled, reserve. ARGV: the prefix of jobs'
- * keys, epoch ms, the lock's token, its life in ms, the most jobs, then the ids of jobs that are
- * over. Returns 1 if no job waits (0 otherwise), then id, data and 1 for a job whose worker died
- * (0 otherwise) of each job. Jobs that BullMQ put back are on the waiting list. It frees more
- * memory than it takes, so it may run when memory is full.
+ * keys, epoch ms, the lock's token, its life in ms, the most jobs, 1 if the rest also wakes a
+ * worker in reserve (0 otherwise), then the ids of jobs that are over. Returns 1 if no job waits (0
+ * otherwise), then id, data and 1 for a job whose worker died (0 otherwise) of each job. Jobs that
+ * BullMQ put back are on the waiting list. It frees more memory than it takes, so it may run when
+ * memory is full.
  */
 const fetchScript = scriptOf(
   `
-for at = 6, #ARGV do
+for at = 7, #ARGV do
   local key = ARGV[1] .. ARGV[at]
   redis.call("DEL", key, key .. ":lock")
   redis.call("LREM", KEYS[3], -1, ARGV[at])
@@ -81,6 +82,7 @@ while fetched < mayFetch and waiting + listed > 0 do
 end
 if waiting + listed > 0 then
   redis.call("ZADD", KEYS[4], 0, "0")
+  if ARGV[6] == "1" then redis.call("ZADD", KEYS[8], 0, "0") end
 else
   reply[1] = 1
   redis.call("DEL", KEYS[4], KEYS[5], KEYS[8])
@@ -167,9 +169,15 @@ export class JobScripts {
     return (await this.#redis.exists(...this.#waitingKeys)) > 0;
   }
 
-  /** Ends the jobs `over`, and takes at most `jobsMax` of those that wait, locked under `token`. */
-  async fetch(token: string, jobsMax: number, over: readonly string[]): Promise<Fetched> {
-    const values = [this.#prefix, systemClock.epoch(), token, jobLockMs, jobsMax, ...over];
+  /**
+   * Ends the jobs `over`, and takes at most `jobsMax` of those that wait, locked under `token`. The
+   * rest wakes another worker; with `wakesReserve` also one in reserve.
+   */
+  async fetch(
+    token: string,
+    { jobsMax, over, wakesReserve }: { jobsMax: number; over: readonly string[]; wakesReserve: boolean },
+  ): Promise<Fetched> {
+    const values = [this.#prefix, systemClock.epoch(), token, jobLockMs, jobsMax, wakesReserve ? 1 : 0, ...over];
     const reply = await runScript(this.#redis, fetchScript, this.#fetchKeys, values);
     const [drained, ...fields] = reply as [number, ...(string | number)[]];
     const jobs: FetchedJob[] = [];

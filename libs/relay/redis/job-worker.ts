@@ -6,6 +6,7 @@
  *   stopped ─ start ─▶ fetching ◀─ jobs come ────────────────────────────────┐
  *      ▲                 │ ├─ the queue is empty ─▶ drained: the fetch waits ─┤
  *      │                 │ ├─ drained, and in reserve ─▶ waits to be woken ───┤
+ *      │                 │ ├─ above its share ─────────▶ lets others fetch ───┤
  *      │                 │ ├─ not ready, or paused ────▶ tries again later ───┤
  *      │                 │ ├─ no slot is free ─────────▶ resumes on release ──┤
  *      └───── stop ──────┘ └─ Redis fails ─────────────▶ tries again later ───┘
@@ -23,6 +24,8 @@ import {
   generationsPerJobMax,
   jobLockMs,
   reserveWaitSeconds,
+  shareReportFactor,
+  yieldMs,
 } from "../bounds.ts";
 import { decodeJob, type GenerationJob } from "../job.ts";
 import type { JobSlot, JobWorker } from "../ports.ts";
@@ -47,6 +50,12 @@ export interface JobWorkerOptions {
    * moment, so that few workers have much to do: frames for the same ingress share a message.
    */
   isReserve(): boolean;
+  /**
+   * How many more generations this worker takes before others do; infinite where it has no share.
+   */
+  shareLeft(): number;
+  /** Learns how much runs now, unless it has just done so or has little itself. Never rejects. */
+  refreshShare(): Promise<void>;
   take(slot: JobSlot): void;
   onError(error: Error): void;
 }
@@ -83,6 +92,7 @@ class BullmqJobWorker implements JobWorker {
   readonly #scripts: JobScripts;
   readonly #wait: JobWait;
   #usedSlots = 0;
+  #freedSlots = 0;
   #isFetching = false;
   /** No job waits on the queue, so the next fetch waits for one. */
   #isDrained = false;
@@ -105,6 +115,10 @@ class BullmqJobWorker implements JobWorker {
 
   get usedSlots(): number {
     return this.#usedSlots;
+  }
+
+  get freedSlots(): number {
+    return this.#freedSlots;
   }
 
   start(): void {
@@ -170,7 +184,11 @@ class BullmqJobWorker implements JobWorker {
   async #fetch(): Promise<void> {
     this.#isFetching = true;
     try {
-      if (await this.#untilJob()) for (const job of await this.#exchange(this.#jobsMax)) this.#take(job);
+      if (await this.#untilJob()) {
+        await this.#options.refreshShare();
+        if (this.#options.shareLeft() <= 0) await this.#letOthersFetch();
+        for (const job of await this.#exchange(this.#jobsMax)) this.#take(job);
+      }
     } catch (error) {
       // The outcome of the fetch is unknown, and the marker that woke it may be gone.
       this.#isDrained = false;
@@ -195,17 +213,24 @@ class BullmqJobWorker implements JobWorker {
     return !this.#isStopped && (this.#overJobs.length > 0 || (await this.#scripts.hasWaitingJobs()));
   }
 
+  /** Puts the marker back, also for those in reserve, and leaves them the time for a fetch. */
+  async #letOthersFetch(): Promise<void> {
+    await this.#exchange(0, { wakesReserve: true });
+    if (!this.#isDrained) await delay(yieldMs);
+  }
+
   /** None if this process may take none now: the fetch only puts the marker back. */
   get #jobsMax(): number {
     if (this.#isStopped || !this.#mayServe || this.#freeSlots <= 0) return 0;
-    return Math.max(1, Math.min(fetchedJobsMax, Math.floor(this.#freeSlots / generationsPerJobMax)));
+    const generations = Math.min(this.#freeSlots, this.#options.shareLeft());
+    return Math.max(1, Math.min(fetchedJobsMax, Math.floor(generations / generationsPerJobMax)));
   }
 
   /** Ends the jobs that are over, and takes further ones. */
-  async #exchange(jobsMax: number): Promise<FetchedJob[]> {
+  async #exchange(jobsMax: number, { wakesReserve = false } = {}): Promise<FetchedJob[]> {
     const over = this.#overJobs.splice(0);
     try {
-      const { jobs, isDrained } = await this.#scripts.fetch(this.#worker.id, jobsMax, over);
+      const { jobs, isDrained } = await this.#scripts.fetch(this.#worker.id, { jobsMax, over, wakesReserve });
       this.#isDrained = isDrained;
       return jobs;
     } catch (error) {
@@ -224,8 +249,9 @@ class BullmqJobWorker implements JobWorker {
     let pending = generations.length;
     this.#usedSlots += pending;
     // Without the limit of the process, which is low while the event loop is busy: jobs of one
-    // generation each would keep it busy.
-    const freeSlots = Math.max(0, this.capacity - this.#usedSlots);
+    // generation each would keep it busy. The share bounds them, so that one job exceeds it little.
+    const slotsOfShare = shareReportFactor * this.#options.shareLeft();
+    const freeSlots = Math.max(0, Math.min(this.capacity - this.#usedSlots, slotsOfShare));
     for (const generation of generations)
       this.#options.take({
         queue: this.name,
@@ -236,6 +262,7 @@ class BullmqJobWorker implements JobWorker {
         },
         release: () => {
           this.#usedSlots--;
+          this.#freedSlots++;
           this.#pump();
         },
       });

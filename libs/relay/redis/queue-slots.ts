@@ -7,32 +7,37 @@ import { announcementLifeMs } from "../bounds.ts";
 import type { QueueLoad, SlotAnnouncement, SlotBoard } from "../ports.ts";
 
 /**
- * KEYS[1]: a queue's announcements, a hash of process name →
- * "<slots> <running> <expiry, epoch ms> <used slots>". ARGV: name, slots, running, lifetime in ms,
- * used slots. A process without slots and running generations needs no announcement. Returns the
- * fields of `QueueLoad` in order. It writes little, so it may run when memory is full.
+ * KEYS[1]: a queue's announcements, a hash of process name → "<slots> <running> <expiry, epoch ms>
+ * <used slots> <lasting slots>". ARGV: name, slots, running, lifetime in ms, used slots, lasting
+ * slots. A process without slots and running generations needs no announcement. Returns the fields
+ * of `QueueLoad` in order. It writes little, so it may run when memory is full.
  */
 const announceScript = scriptOf(
   `${redisClock}
 local isNothing = ARGV[2] == "0" and ARGV[3] == "0"
 if not isNothing then
-  redis.call("HSET", KEYS[1], ARGV[1], ARGV[2] .. " " .. ARGV[3] .. " " .. (nowMs + ARGV[4]) .. " " .. ARGV[5])
+  redis.call("HSET", KEYS[1], ARGV[1], ARGV[2] .. " " .. ARGV[3] .. " " .. (nowMs + ARGV[4]) .. " " .. ARGV[5] .. " " .. ARGV[6])
   redis.call("PEXPIRE", KEYS[1], ARGV[4] * 2)
 end
-local slots, used, before, running = 0, 0, 0, 0
+local slots, used, lasting, workersBefore, slotsBefore, running = 0, 0, 0, 0, 0, 0
 local all = redis.call("HGETALL", KEYS[1])
 for at = 1, #all, 2 do
-  local ownSlots, ownRunning, expiry, ownUsed = string.match(all[at + 1], "^(%d+) (%d+) (%d+) ?(%d*)")
+  local ownSlots, ownRunning, expiry, ownUsed, ownLasting =
+    string.match(all[at + 1], "^(%d+) (%d+) (%d+) ?(%d*) ?(%d*)")
   if expiry == nil or tonumber(expiry) < nowMs or (isNothing and all[at] == ARGV[1]) then
     redis.call("HDEL", KEYS[1], all[at])
   else
     slots = slots + ownSlots
     used = used + (tonumber(ownUsed) or 0)
-    if all[at] < ARGV[1] then before = before + ownSlots end
+    lasting = lasting + (tonumber(ownLasting) or tonumber(ownUsed) or 0)
+    if all[at] < ARGV[1] and ownSlots ~= "0" then
+      workersBefore = workersBefore + 1
+      slotsBefore = slotsBefore + ownSlots
+    end
     if all[at] ~= ARGV[1] then running = running + ownRunning end
   end
 end
-return { slots, used, before, running }
+return { slots, used, lasting, workersBefore, slotsBefore, running }
 `,
   "run",
 );
@@ -53,15 +58,22 @@ export class RedisSlotBoard implements SlotBoard {
   }
 
   async announce(queue: string, announcement: SlotAnnouncement): Promise<QueueLoad> {
-    const { slots, usedSlots, running, lifeMs = announcementLifeMs } = announcement;
-    const values = [this.#self, slots, running, lifeMs, usedSlots];
+    const { slots, usedSlots, lastingSlots, running, lifeMs = announcementLifeMs } = announcement;
+    const values = [this.#self, slots, running, lifeMs, usedSlots, lastingSlots];
     const [load] = await Promise.all(
       this.#protocols.map((protocol) =>
         runScript(this.#redis, announceScript, [this.#keyspace.queueSlots(queue, protocol)], values),
       ),
     );
-    const [allSlots, allUsedSlots, slotsBefore, othersRunning] = load as [number, number, number, number];
-    return { slots: allSlots, usedSlots: allUsedSlots, slotsBefore, running: othersRunning };
+    const [allSlots, allUsedSlots, allLastingSlots, workersBefore, slotsBefore, othersRunning] = load as number[];
+    return {
+      slots: allSlots,
+      usedSlots: allUsedSlots,
+      lastingSlots: allLastingSlots,
+      workersBefore,
+      slotsBefore,
+      running: othersRunning,
+    } as QueueLoad;
   }
 
   async withdraw(queue: string): Promise<void> {

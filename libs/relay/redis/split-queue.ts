@@ -91,6 +91,10 @@ class PartWorkers implements SplitWorker {
     return this.#workers.reduce((sum, worker) => sum + worker.usedSlots, 0);
   }
 
+  get freedSlots(): number {
+    return this.#workers.reduce((sum, worker) => sum + worker.freedSlots, 0);
+  }
+
   async openParts(parts: number): Promise<void> {
     const names = this.#protocols.flatMap((protocol) => partNamesOf(this.name, parts, protocol));
     for (const part of names) {

@@ -49,7 +49,7 @@ test("BullMQ works inside as the relay assumes", async (t) => {
   const ignore = () => {};
   const stateOf = async (id: string) => (await jobStatesOf(queue, redis, new Set([id]))).get(id);
   const fetchedIds = async (jobsMax: number, over: string[] = []) =>
-    (await scripts.fetch("token", jobsMax, over)).jobs.map(({ id }: FetchedJob) => id);
+    (await scripts.fetch("token", { jobsMax, over, wakesReserve: false })).jobs.map(({ id }: FetchedJob) => id);
 
   await t.test("a job of the scripts has the place and the fields of one that BullMQ added", async () => {
     const options = { jobId: "theirs", removeOnComplete: true, removeOnFail: true, attempts: 1, priority: 1 };
@@ -100,7 +100,10 @@ test("BullMQ works inside as the relay assumes", async (t) => {
     assert.deepEqual(await redis.lrange(key("active"), 0, -1), ["two", "one"]);
     for (const name of ["theirs:lock", "stalled"]) assert.equal(await redis.exists(key(name)), 0);
     assert.deepEqual(await fetchedIds(2, ["one", "two"]), ["three"]);
-    assert.deepEqual(await scripts.fetch("token", 0, ["three"]), { jobs: [], isDrained: true });
+    assert.deepEqual(await scripts.fetch("token", { jobsMax: 0, over: ["three"], wakesReserve: false }), {
+      jobs: [],
+      isDrained: true,
+    });
   });
 
   await t.test("nothing is left of ended jobs but settings, so a blocked fetch waits in vain", async () => {
@@ -114,10 +117,13 @@ test("BullMQ works inside as the relay assumes", async (t) => {
   await t.test("a fetch of no job puts the marker back, which wakes the next one", async () => {
     await scripts.add([{ id: "next", data: "{}" }]);
     assert.equal(await wait.untilJob({ seconds: 1, onError: ignore }), true);
-    assert.deepEqual(await scripts.fetch("token", 0, []), { jobs: [], isDrained: false });
+    assert.deepEqual(await scripts.fetch("token", { jobsMax: 0, over: [], wakesReserve: false }), {
+      jobs: [],
+      isDrained: false,
+    });
     assert.equal(await wait.untilJob({ seconds: 1, onError: ignore }), true);
     assert.deepEqual(await fetchedIds(1), ["next"]);
-    await scripts.fetch("token", 0, ["next"]);
+    await scripts.fetch("token", { jobsMax: 0, over: ["next"], wakesReserve: false });
   });
 
   await t.test("while the queue is paused, jobs wait and wake nobody", async () => {
@@ -128,7 +134,7 @@ test("BullMQ works inside as the relay assumes", async (t) => {
     await queue.resume();
     assert.equal(await wait.untilJob({ seconds: 1, onError: ignore }), true);
     assert.deepEqual(await fetchedIds(1), ["later"]);
-    await scripts.fetch("token", 0, ["later"]);
+    await scripts.fetch("token", { jobsMax: 0, over: ["later"], wakesReserve: false });
   });
 
   await t.test("jobs of one call keep their order, also where BullMQ's counter starts again", async () => {
@@ -138,7 +144,7 @@ test("BullMQ works inside as the relay assumes", async (t) => {
     await redis.del(key("pc"));
     await scripts.add(ids.slice(1).map((id) => ({ id, data: "{}" })));
     assert.deepEqual(await fetchedIds(300), [...ids.slice(1), ids[0]], "as with BullMQ's own script");
-    await scripts.fetch("token", 0, ids);
+    await scripts.fetch("token", { jobsMax: 0, over: ids, wakesReserve: false });
   });
 
   await t.test("the event stream stays empty, also after Redis lost the queue's settings", async () => {
@@ -171,7 +177,9 @@ test("BullMQ works inside as the relay assumes", async (t) => {
       await redis.del(key("stalled-check"));
       await backend.moveStalledJobsToWait();
     }
-    assert.deepEqual((await scripts.fetch("token", 1, [])).jobs, [{ id: "lost", data: "{}", isAbandoned: true }]);
+    assert.deepEqual((await scripts.fetch("token", { jobsMax: 1, over: [], wakesReserve: false })).jobs, [
+      { id: "lost", data: "{}", isAbandoned: true },
+    ]);
     await stalled.close(true);
   });
 });

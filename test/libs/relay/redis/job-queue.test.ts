@@ -46,6 +46,8 @@ const workerOf = async (
       isPaused: () => false,
       freeSlots: () => Number.POSITIVE_INFINITY,
       isReserve: () => false,
+      shareLeft: () => Number.POSITIVE_INFINITY,
+      refreshShare: async () => {},
       onError: () => {},
       ...options,
     },
@@ -322,6 +324,8 @@ test("a worker in reserve sleeps while others take the jobs, and soon takes one 
       capacity: 64,
       isReady: () => name === "reserve" || isReady,
       isReserve: () => name === "reserve",
+      shareLeft: () => Number.POSITIVE_INFINITY,
+      refreshShare: async () => {},
       take(slot) {
         takenBy[name]++;
         slot.dispatched();

@@ -18,8 +18,11 @@ const keyOf = (queue: string) => keyspace.queueSlots(queue, 1);
 const boardOf = (name: string) => new RedisSlotBoard(redis, keyspace, { self: name, role: "worker" });
 const announce = (queue: string, name: string, announcement: SlotAnnouncement) =>
   boardOf(name).announce(queue, announcement);
-const worker = (slots: number, usedSlots = 0) => ({ slots, usedSlots, running: 0 });
-const ingress = (running: number) => ({ slots: 0, usedSlots: 0, running });
+const worker = (slots: number, usedSlots = 0, lastingSlots = usedSlots) => ({
+  ...{ slots, usedSlots, lastingSlots },
+  running: 0,
+});
+const ingress = (running: number) => ({ slots: 0, usedSlots: 0, lastingSlots: 0, running });
 /** The load that an ingress learns. */
 const ofIngress = async (queue: string, name: string, running: number) => {
   const load = await announce(queue, name, ingress(running));
@@ -73,11 +76,13 @@ test("an invalid announcement is removed", async () => {
 
 test("a worker learns how much runs, and the slots of the workers before it", async () => {
   const queue = "audio";
-  await announce(queue, "worker-b", worker(100, 40));
+  await announce(queue, "worker-b", worker(100, 40, 30));
   await announce(queue, "worker-a", worker(50, 5));
   assert.deepEqual(await announce(queue, "worker-c", worker(10, 1)), {
     slots: 160,
     usedSlots: 46,
+    lastingSlots: 36,
+    workersBefore: 2,
     slotsBefore: 150,
     running: 0,
   });
