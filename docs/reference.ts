@@ -15,7 +15,7 @@ import { workerArguments, workerSettings } from "../apps/worker/config.ts";
 import { catalogueSchema } from "../libs/catalogue/schema.ts";
 import { type Settings, serviceSettings } from "../libs/service/config.ts";
 import { fileVariableOf } from "../libs/service/secret-files.ts";
-import { tracingSettings } from "../libs/tracing/config.ts";
+import { exporterSecrets, tracingSettings } from "../libs/tracing/config.ts";
 import { code, tableOf } from "./tables.ts";
 
 const root = join(import.meta.dirname, "..");
@@ -52,13 +52,17 @@ export function variablesOf(): string {
 }
 
 function secretsTable(): string {
-  const secrets = new Map(allSettings.flatMap(({ variable, secret }) => (secret ? [[variable, secret]] : [])));
+  const secrets = new Map([
+    ...allSettings.flatMap(({ variable, secret }): [string, string][] => (secret ? [[variable, secret]] : [])),
+    ...exporterSecrets.map((variable): [string, string] => [variable, "needs a restart"]),
+  ]);
   const rows = [...secrets].map(([variable, secret]) => [
     code(variable),
     code(fileVariableOf(variable)),
     secret === "rotates" ? "used within 5 seconds" : "used after a restart",
   ]);
   rows.push(["each `credential` of the catalogue", "its name and `_FILE`", "used within 5 seconds"]);
+  rows.push(["", "the files of an upstream's `tls`", "used within 5 seconds"]);
   return tableOf(["variable", "file", "a changed file is"], rows);
 }
 

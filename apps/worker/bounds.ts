@@ -138,6 +138,9 @@ export const writtenAtOnceBytes = 1 << 20;
 export const presenceMs = 2_000;
 /** Addresses at upstreams that are remembered as parsed. */
 export const knownAddressesMax = 1_000;
+/** How often the TLS files of an upstream are read anew, and the largest that is read. */
+export const tlsFilesEveryMs = 1_000;
+export const tlsFileBytesMax = 1 << 20;
 /** Bytes of a response's head. Some upstreams send large cookies and policies. */
 export const responseHeadBytesMax = 80 << 10;
 /** How long each call of an upstream that reset a kept connection has a connection of its own. */

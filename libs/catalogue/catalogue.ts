@@ -106,9 +106,13 @@ export function createCatalogue(
   ])
     freezeDeep(part);
   const matchers = new Map([...parts.groups].map(([name, group]) => [name, matcherOf(group.models)]));
-  const lists = new Map(
-    [...matchers].map(([name, isAllowed]) => [name, Object.freeze(parts.models.filter(({ id }) => isAllowed(id)))]),
+  const offers = new Map(
+    [...matchers].map(([name, isAllowed]) => [
+      name,
+      new Map(parts.models.filter(({ id }) => isAllowed(id)).map((model) => [model.id, model])),
+    ]),
   );
+  const lists = new Map([...offers].map(([name, models]) => [name, Object.freeze([...models.values()])]));
   const byId = new Map(parts.models.map((model) => [model.id, model]));
   const passed = new Map<string, CatalogueModel>();
   const modelWith = (id: string) => byId.get(id) ?? passed.get(id) ?? passedModel(id);
@@ -129,7 +133,11 @@ export function createCatalogue(
   const none: readonly CatalogueModel[] = Object.freeze([]);
   return Object.freeze({
     ...parts,
-    modelFor: (group: string, id: string) => (matchers.get(group)?.(id) ? modelWith(id) : undefined),
+    modelFor(group: string, id: string) {
+      const listed = offers.get(group)?.get(id);
+      if (listed !== undefined || parts.wildcards.length === 0 || byId.has(id)) return listed;
+      return matchers.get(group)?.(id) ? modelWith(id) : undefined;
+    },
     modelWith,
     labelOf: (id: string) => (byId.has(id) ? id : (wildcardOf(parts.wildcards, id)?.id ?? otherModels)),
     modelsOf: (group: string) => lists.get(group) ?? none,

@@ -248,7 +248,7 @@ const upstream = Type.Object(
         {
           ...strict,
           description:
-            "Files for https, which a worker reads on its first call to the upstream. Relative paths start at the worker's working directory.",
+            "Files for https, which a worker reads on its first call to the upstream. Connections after a change of a file use it within five seconds, if the files fit together. Relative paths start at the worker's working directory.",
         },
       ),
     ),

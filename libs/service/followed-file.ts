@@ -11,9 +11,11 @@ export type FileReading = { kind: "content"; bytes: Uint8Array } | { kind: "unre
 export interface FollowOptions {
   bytesMax: number;
   everyMs: number;
+  /** The state of the file that is already known, which is not reported. */
+  initial?: FileReading;
   /**
    * Called with each new state of the file once two reads in a row find it, so within three
-   * periods, and never while the file is being written. The first one is reported too.
+   * periods, and never while the file is being written.
    */
   onReading(reading: FileReading): void;
 }
@@ -23,9 +25,9 @@ const replacedText =
   "was replaced or deleted outside the container, which still sees the old file; mount its directory, or restart the container";
 
 /** Returns the function that ends it. Never throws. */
-export function followFile(file: string, { bytesMax, everyMs, onReading }: FollowOptions): () => void {
+export function followFile(file: string, { bytesMax, everyMs, initial, onReading }: FollowOptions): () => void {
   let seen: FileReading | undefined;
-  let settled: FileReading | undefined;
+  let settled = initial;
   let isClosed = false;
   let hadName = false;
   const read = async (): Promise<FileReading> => {

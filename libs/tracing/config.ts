@@ -3,6 +3,7 @@
  * and one of ours. The exporter reads others.
  */
 import { integerSetting, type Setting, textSetting } from "#service/config.ts";
+import { fileVariableOf, withSecrets } from "#service/secret-files.ts";
 import { StartupFault } from "#service/startup.ts";
 import { type SamplerName, samplerNames } from "./sampling.ts";
 
@@ -25,6 +26,31 @@ const ratioSetting: Setting<number> = {
 
 /** Variables that only the exporter reads, and that may hold a token. */
 export const exporterSecrets = ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"];
+
+/**
+ * The headers for the collector whose variables are in files, in the form of OpenTelemetry's
+ * variables. Throws StartupFault.
+ */
+export function headersInFiles(environment: Record<string, string | undefined>): Record<string, string> {
+  const resolved = withSecrets(environment, ...exporterSecrets);
+  const texts = exporterSecrets.filter((variable) => environment[fileVariableOf(variable)]);
+  const pairs = texts.flatMap((variable) => (resolved[variable] ?? "").split(",")).map((pair) => pair.split("="));
+  return Object.fromEntries(
+    pairs.flatMap(([name = "", ...value]) => {
+      const text = value.join("=").trim();
+      return text === "" ? [] : [[name.trim(), decoded(text)]];
+    }),
+  );
+}
+
+/** Values may be percent-encoded. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
 
 export const tracingSettings = {
   endpoint: textSetting(

@@ -22,11 +22,14 @@ const noStatus = { code: 0 };
 const scope = { name: "sluice", version: build };
 
 /**
- * `role` names the process: the service is called `sluice-<role>` unless OTEL_SERVICE_NAME or
- * OTEL_RESOURCE_ATTRIBUTES name it.
+ * `headers` are sent besides those of the environment. `role` names the process: the service is
+ * called `sluice-<role>` unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES name it.
  */
-export function openExporter(role: string): (spans: readonly FinishedSpan[]) => Promise<void> {
-  const exporter = new OTLPTraceExporter();
+export function openExporter(
+  role: string,
+  headers: Record<string, string>,
+): (spans: readonly FinishedSpan[]) => Promise<void> {
+  const exporter = new OTLPTraceExporter({ headers });
   const resource = resourceFromAttributes({
     "service.name": `sluice-${role}`,
     "service.version": build,

@@ -2,7 +2,7 @@
 import type { Logger } from "pino";
 import { Counter, Gauge, type Registry } from "prom-client";
 import { readSettings } from "#service/config.ts";
-import { tracingSettings } from "./config.ts";
+import { headersInFiles, tracingSettings } from "./config.ts";
 import { samplerOf } from "./sampling.ts";
 import type { ExportSpan } from "./span.ts";
 import { SpanQueue } from "./span-queue.ts";
@@ -36,7 +36,7 @@ export async function openTracing(
   // not matter.
   const { exportEveryMs, ...sampling } = readSettings(others, environment);
   const { openExporter } = await import("./otlp.ts");
-  const queue = new SpanQueue({ send: openExporter(role), exportEveryMs, log });
+  const queue = new SpanQueue({ send: openExporter(role, headersInFiles(environment)), exportEveryMs, log });
   return {
     begin: traceBeginner(sampling),
     export: (span) => queue.add(span),

@@ -1,6 +1,9 @@
 /** Traces as a collector receives them, through the whole gateway. */
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import type { ServerResponse } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
@@ -19,6 +22,10 @@ const broken = await startScriptedUpstream((response, { method }) =>
 );
 const generationHeaders = () => broken.requests.filter(({ method }) => method === "POST").map(({ headers }) => headers);
 
+const directory = mkdtempSync(join(tmpdir(), "traces-"));
+const headersFile = join(directory, "headers");
+writeFileSync(headersFile, "authorization=Bearer%20in-a-file, x-second=b\n");
+
 let collector: Collector;
 let gateway: Gateway;
 
@@ -29,7 +36,11 @@ before(async () => {
   process.env.OTEL_EXPORTER_OTLP_HEADERS = "x-tenant=blue";
   gateway = await startGateway({
     workers: [],
-    environment: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_BSP_SCHEDULE_DELAY: "20" },
+    environment: {
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_EXPORTER_OTLP_TRACES_HEADERS_FILE: headersFile,
+      OTEL_BSP_SCHEDULE_DELAY: "20",
+    },
     catalogue: `
 groups:
   default: { models: ["*"] }
@@ -47,6 +58,7 @@ after(async () => {
   await gateway?.[Symbol.asyncDispose]();
   await collector?.[Symbol.asyncDispose]();
   await broken[Symbol.asyncDispose]();
+  rmSync(directory, { recursive: true });
 });
 
 const body = (model: string, stream: boolean) => ({
@@ -149,7 +161,8 @@ test("a request that is queued, fails over and streams is one trace below its ca
   );
   assert.ok(!JSON.stringify(collector.spans).includes(secret));
   assert.ok(!JSON.stringify(collector.spans).includes(gateway.key));
-  assert.equal(collector.headers[0]?.["x-tenant"], "blue");
+  const { "x-tenant": tenant, authorization, "x-second": second } = collector.headers[0] ?? {};
+  assert.deepEqual([tenant, authorization, second], ["blue", "Bearer in-a-file", "b"]);
   assert.equal(collector.headers[0]?.path, "/v1/traces");
 });
 

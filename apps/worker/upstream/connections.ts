@@ -4,10 +4,12 @@ import { readFileSync } from "node:fs";
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import type { Socket } from "node:net";
+import { createSecureContext } from "node:tls";
 import { buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { Environment } from "#catalogue/environment.ts";
-import { pingIntervalMs, responseHeadBytesMax } from "../bounds.ts";
+import { followFile, readBoundedSync } from "#service/followed-file.ts";
+import { pingIntervalMs, responseHeadBytesMax, tlsFileBytesMax, tlsFilesEveryMs } from "../bounds.ts";
 import { watchSocket } from "./plain-socket.ts";
 
 /** Loopback addresses are never reached through a proxy. */
@@ -96,6 +98,28 @@ const proxiesOf = (environment: Environment) =>
 /** Whether upstreams may be called through a proxy. */
 export const isProxied = (environment: Environment): boolean =>
   proxiesOf(environment).some((proxy) => proxy !== undefined);
+
+/**
+ * Calls `onChange` when the TLS files of an upstream have changed and can be used. The returned
+ * function ends it.
+ */
+export function followTlsFiles(upstream: CatalogueUpstream, onChange: () => void): () => void {
+  const { tls } = upstream;
+  const files = [tls?.caFile, tls?.certificateFile, tls?.keyFile].filter((file) => file !== undefined);
+  const onReading = () => {
+    try {
+      createSecureContext(tlsOptionsOf(upstream));
+      onChange();
+    } catch {
+      // The connections keep the last good files; a certificate may have changed before its key.
+    }
+  };
+  const options = { bytesMax: tlsFileBytesMax, everyMs: tlsFilesEveryMs, onReading };
+  const ends = files.map((file) => followFile(file, { ...options, initial: readBoundedSync(file, tlsFileBytesMax) }));
+  return () => {
+    for (const end of ends) end();
+  };
+}
 
 function tlsOptionsOf({ tls }: CatalogueUpstream): { ca?: Buffer; cert?: Buffer; key?: Buffer; servername?: string } {
   if (tls === undefined) return {};

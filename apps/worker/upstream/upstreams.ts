@@ -11,7 +11,7 @@ import { type Clock, systemClock } from "#service/clock.ts";
 import type { BodyWithAttachments } from "../attachments/request-attachments.ts";
 import { freshConnectionsMs, knownAddressesMax, presenceMs, requestIdLengthMax } from "../bounds.ts";
 import type { Authorize, SignedRequest } from "./authorization.ts";
-import { openConnections, socketOptionsOf } from "./connections.ts";
+import { followTlsFiles, openConnections, socketOptionsOf } from "./connections.ts";
 import { HttpCall } from "./http-call.ts";
 import type { PooledCall, UpstreamCall, UpstreamHandlers, UpstreamHeaders } from "./pooled-call.ts";
 import { SessionCall, sessionUrlOf } from "./session-call.ts";
@@ -26,6 +26,8 @@ const absentStatuses = [502, 503, 504];
 interface Pool {
   upstream: CatalogueUpstream;
   readonly connections: Dispatcher;
+  /** Ends the following of its TLS files. */
+  unfollow(): void;
   /** Calls that have a connection, or are about to open one. */
   calls: number;
   /**
@@ -246,12 +248,14 @@ export class Upstreams {
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#pools.values(), ...this.#retired].map(({ connections }) => connections.destroy()));
+    const pools = [...this.#pools.values(), ...this.#retired];
+    for (const { unfollow } of pools) unfollow();
+    await Promise.all(pools.map(({ connections }) => connections.destroy()));
   }
 
   /**
-   * The pool of an upstream. A changed address, TLS setting or limit makes a new pool, and the old
-   * one finishes its calls. Throws for unreadable TLS files.
+   * The pool of an upstream. A changed address, TLS setting, TLS file or limit makes a new pool,
+   * and the old one finishes its calls. Throws for unreadable TLS files.
    */
   #poolOf(upstream: CatalogueUpstream): Pool {
     const present = this.#pools.get(upstream.name);
@@ -261,7 +265,8 @@ export class Upstreams {
     }
     this.#retire(upstream.name);
     const connections = openConnections(upstream, upstream.connectionsMax, this.#environment);
-    const pool: Pool = { upstream, connections, calls: 0, freshUntil: 0, waiting: new LiveMap() };
+    const unfollow = followTlsFiles(upstream, () => this.#retire(upstream.name));
+    const pool: Pool = { upstream, connections, unfollow, calls: 0, freshUntil: 0, waiting: new LiveMap() };
     this.#pools.set(upstream.name, pool);
     return pool;
   }
@@ -270,6 +275,7 @@ export class Upstreams {
     const pool = this.#pools.get(name);
     if (pool === undefined) return;
     this.#pools.delete(name);
+    pool.unfollow();
     this.#retired.add(pool);
     this.#closeOnceOver(pool);
   }

@@ -2,8 +2,11 @@
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { copyFile, mkdtemp, rm } from "node:fs/promises";
 import type { Server } from "node:http";
 import type { AddressInfo, Server as TcpServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
@@ -12,7 +15,7 @@ import { Upstreams, urlOf } from "../../../apps/worker/upstream/upstreams.ts";
 import { partOf } from "../../support/part-of.ts";
 import { startSilentServer, startTunnelProxy } from "../../support/tcp.ts";
 import { until } from "../../support/time.ts";
-import { type Protocol, serverCredentials, startTlsFront, tlsFiles } from "../../support/tls.ts";
+import { type Protocol, serverCredentials, serverFiles, startTlsFront, tlsFiles } from "../../support/tls.ts";
 import { jsonAnswer, startScriptedUpstream } from "../../support/upstream.ts";
 
 const portOf = (server: Server | TcpServer) => (server.address() as AddressInfo).port;
@@ -86,8 +89,8 @@ for (const protocol of ["http/1.1", "h2"] as const satisfies Protocol[])
     assert.equal(unreadable.cause, "TLS files or proxy: ENOENT");
   });
 
-test("an upstream that requires a client certificate gets the worker's", async () => {
-  const names: string[] = [];
+/** A server that notes the name in each client's certificate. */
+async function startNotingServer(names: string[]) {
   const server = createTlsServer(
     { ...serverCredentials, requestCert: true, rejectUnauthorized: false },
     (socket: TLSSocket) => {
@@ -98,10 +101,36 @@ test("an upstream that requires a client certificate gets the worker's", async (
     },
   ).listen(0, "127.0.0.1");
   await once(server, "listening");
+  return { baseUrl: `https://localhost:${portOf(server)}`, [Symbol.dispose]: () => void server.close() };
+}
+
+test("an upstream that requires a client certificate gets the worker's", async () => {
+  const names: string[] = [];
+  using server = await startNotingServer(names);
   await using ours = using();
-  const answer = await outcomeOf(ours.upstreams, upstreamOf(`https://localhost:${portOf(server)}`, { tls: tlsFiles }));
+  const answer = await outcomeOf(ours.upstreams, upstreamOf(server.baseUrl, { tls: tlsFiles }));
   assert.deepEqual([answer.status, names], [200, ["client"]]);
-  server.close();
+});
+
+test("a changed client certificate is used without a restart, once it fits its key", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "tls-"));
+  const tls = { ...tlsFiles, certificateFile: join(directory, "cert.pem"), keyFile: join(directory, "key.pem") };
+  await copyFile(tlsFiles.certificateFile, tls.certificateFile);
+  await copyFile(tlsFiles.keyFile, tls.keyFile);
+  const names: string[] = [];
+  using server = await startNotingServer(names);
+  await using ours = using();
+  const upstream = upstreamOf(server.baseUrl, { tls });
+  const nameOfCall = async () => {
+    assert.equal((await outcomeOf(ours.upstreams, upstream)).status, 200);
+    return names.at(-1);
+  };
+  assert.equal(await nameOfCall(), "client");
+  await copyFile(serverFiles.certificateFile, tls.certificateFile);
+  assert.equal(await nameOfCall(), "client");
+  await copyFile(serverFiles.keyFile, tls.keyFile);
+  await until("the new certificate", async () => (await nameOfCall()) !== "client");
+  await rm(directory, { recursive: true });
 });
 
 test("twenty requests to an upstream that stalls in its handshake all fail within one connect timeout", async () => {
