@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { parse } from "yaml";
 import { gatewayMetrics, labelBounds, metricsFile, metricsPageOf } from "../docs/metrics.ts";
 import { dashboardFile, dashboardOf } from "../infra/grafana/dashboard.ts";
 import { cases } from "./infra/alert-cases.ts";
@@ -80,4 +81,25 @@ test("the metrics and labels of an expression are found", () => {
     ],
     grouping: ["queue", "queue", "role"],
   });
+});
+
+test("Alertmanager's configuration names alerts and receivers that exist, and the compose file mounts it", () => {
+  const textOf = (file: string) => readFileSync(join(root, file), "utf8");
+  const { route, receivers, inhibit_rules } = parse(textOf("infra/prometheus/alertmanager.yml")) as {
+    route: { receiver: string; routes: { receiver: string; matchers: string[] }[] };
+    receivers: { name: string }[];
+    inhibit_rules: { source_matchers: string[]; target_matchers: string[] }[];
+  };
+  const names = receivers.map(({ name }) => name);
+  assert.deepEqual([...route.routes.map(({ receiver }) => receiver), route.receiver], names);
+  assert.deepEqual(route.routes[0]?.matchers, ['severity = "page"']);
+  const alertNames = new Set(alerts.map(({ alert }) => alert));
+  const matchers = inhibit_rules.flatMap(({ source_matchers, target_matchers }) => [
+    ...source_matchers,
+    ...target_matchers,
+  ]);
+  assert.ok(matchers.length > 4);
+  for (const matcher of matchers)
+    for (const name of /"(.+)"/.exec(matcher)?.[1]?.split("|") ?? []) assert.ok(alertNames.has(name), name);
+  assert.match(textOf("docker-compose.yml"), /\$\{ALERTMANAGER_CONFIG:-\.\/infra\/prometheus\/alertmanager\.yml\}:/);
 });

@@ -81,7 +81,14 @@ test("each condition is found, with its subject and figure", async () => {
   const ingress = {
     id: "ingress-1",
     role: "ingress",
-    status: { queues: [{ queue: "chat", waiting: 1, oldestWaitMs: 31_000 }] },
+    status: {
+      queues: [
+        { queue: "chat", waiting: 1, oldestWaitMs: 31_000 },
+        { queue: "image", waiting: 2, oldestWaitMs: 31_000 },
+        { queue: "audio", waiting: 1, oldestWaitMs: 31_000 },
+        { queue: "background", waiting: 0, oldestWaitMs: 0 },
+      ],
+    },
   };
   const late = { id: "ingress-2", role: "ingress", at: Date.now() - 6_000, status: {} };
   const only = {
@@ -92,13 +99,15 @@ test("each condition is found, with its subject and figure", async () => {
       targets: [{ target: "u/c", state: "half-open" }],
     },
   };
-  const { conditions } = await (await stateOf([ingress, late, only], { lagSeconds: 61, invalid: 3 })).read();
+  const { keyspace, read } = await stateOf([ingress, late, only], { lagSeconds: 61, invalid: 3 });
+  await setControl(redis, keyspace, { kind: "queue", name: "audio", state: "paused", reason: "r", by: "op", at: now });
+  const { conditions } = await read();
   assert.deepEqual(
     conditions.map(({ kind, subject, value }) => [kind, subject, value]),
     [
       ["processSilent", "ingress-2", null],
       ["oldestWait", "chat", 31],
-      ...["image", "audio", "background", "realtime"].map((name) => ["noWorker", name, null]),
+      ["noWorker", "image", null],
       ["circuitBreakerOpen", "u/c", null],
       ["ledgerBehind", null, 61],
       ["invalidRecords", null, 3],

@@ -1,6 +1,6 @@
 /**
  * The conditions that need the operator now. infra/prometheus/alerts.yml has the same for those who
- * are away.
+ * are away, and gives the first worker of a queue time to start.
  */
 import type { liveOperations } from "#api/live.ts";
 import type { AnswerOf } from "#api/operation.ts";
@@ -19,8 +19,11 @@ export function conditionsOf(
   const add = (kind: Condition["kind"], subject: string | null, value: number | null) =>
     conditions.push({ kind, subject, value });
   for (const { id, isLate } of processes) if (isLate) add("processSilent", id, null);
-  for (const { name, workers, oldestWaitMs } of queues) {
-    if (workers === 0) add("noWorker", name, null);
+  for (const { name, workers, queued, waiting, oldestWaitMs, control } of queues) {
+    // A queue that an operator has paused may wait, and one that scales from zero may have no
+    // worker.
+    if (control?.state === "paused") continue;
+    if (workers === 0 && queued + waiting > 0) add("noWorker", name, null);
     const waitMs = catalogueQueues.get(name)?.waitMs ?? Number.POSITIVE_INFINITY;
     if (oldestWaitMs > waitMs * oldestWaitShare) add("oldestWait", name, oldestWaitMs / 1_000);
   }
