@@ -180,6 +180,7 @@ const switches: Json[][] = [
       usage: { claim: "usage" },
       secrets: { ingress: "sluice-ingress" },
       credentials: ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"],
+      credentialFiles: ["GEMINI_API_KEY"],
       pod: { volumes: [{ name: "keys", secret: { secretName: "keys" } }] },
       certificateAuthorities: [{ configMap: "company" }, { secret: "database", key: "root.crt" }],
     },
@@ -297,6 +298,10 @@ test("variables are documented and unique, and a role has no secret but its own"
       if (credentials.includes(name)) {
         assert.equal(valueFrom?.secretKeyRef.name, component.startsWith("worker-") ? "sluice-upstreams" : undefined);
         if (!component.startsWith("worker-")) assert.equal(value, "configured");
+        continue;
+      }
+      if (name.startsWith("GEMINI_API_KEY")) {
+        assert.equal(name.endsWith("_FILE"), component.startsWith("worker-"));
         continue;
       }
       assert.ok(
@@ -611,6 +616,31 @@ test("the pods of every role have what the values add, and its own role's too", 
     assert.equal(metadata.annotations["example.com/of"], own);
     assert.equal(envFrom.length, 2, component);
   }
+});
+
+test("workers read the credentials of files where the Secret is mounted; others only know that they exist", () => {
+  const deployments = render({ catalogue, credentialFiles: ["OPENAI_API_KEY"] }).filter(
+    ({ kind }) => kind === "Deployment",
+  );
+  for (const deployment of deployments) {
+    const isWorker = componentOf(deployment).startsWith("worker-");
+    const environment = environmentOf(deployment);
+    const valueOfVariable = (name: string) => environment.find((one) => one.name === name)?.value;
+    assert.equal(valueOfVariable("OPENAI_API_KEY"), isWorker ? undefined : "configured");
+    const file = valueOfVariable("OPENAI_API_KEY_FILE");
+    const { volumes, containers } = deployment.spec.template.spec;
+    const volume = volumes.find((one: { name: string }) => one.name === "upstreams");
+    const mount = containers[0].volumeMounts.find((one: { name: string }) => one.name === "upstreams");
+    if (!isWorker) {
+      assert.deepEqual([file, volume, mount], [undefined, undefined, undefined]);
+      continue;
+    }
+    const [{ key, path }] = volume.secret.items;
+    assert.deepEqual([volume.secret.secretName, key], ["sluice-upstreams", "OPENAI_API_KEY"]);
+    assert.equal(file, `${mount.mountPath}/${path}`);
+  }
+  const twice = { credentials: ["A"], credentialFiles: ["A"] };
+  assert.throws(() => render({ catalogue, ...twice }), /A is in credentials and in credentialFiles/);
 });
 
 test("ingresses, workers and control reach what their egress values name", () => {

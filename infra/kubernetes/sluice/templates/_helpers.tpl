@@ -96,6 +96,13 @@ sluice.deployment, with pod merged.
 {{- $_ := set $own . "configured" -}}
 {{- end -}}
 {{- end -}}
+{{- range $root.Values.credentialFiles -}}
+{{- if hasPrefix "worker-" $component -}}
+{{- $_ := set $own (printf "%s_FILE" .) (printf "/run/secrets/upstreams/%s" .) -}}
+{{- else -}}
+{{- $_ := set $own . "configured" -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- if $root.Values.certificateAuthorities }}{{ $_ := set $own "NODE_EXTRA_CA_CERTS" "/run/certificates/ca.crt" }}{{ end -}}
 {{- $names := keys $own -}}
@@ -143,6 +150,7 @@ scheduling, imageTag, serviceAccount, pod, isGateway (has the settings, the cata
 */ -}}
 {{- define "sluice.deployment" -}}
 {{- $pod := include "sluice.pod" . | fromJson -}}
+{{- $credentialFiles := hasPrefix "worker-" .component | ternary .root.Values.credentialFiles list -}}
 selector:
   matchLabels:
     {{- include "sluice.selector" . | nindent 4 }}
@@ -245,6 +253,9 @@ template:
           - { name: catalogue, mountPath: /etc/sluice, readOnly: true }
           - { name: usage, mountPath: /var/lib/sluice/usage }
           {{- end }}
+          {{- if $credentialFiles }}
+          - { name: upstreams, mountPath: /run/secrets/upstreams, readOnly: true }
+          {{- end }}
           {{- if .root.Values.certificateAuthorities }}
           - { name: certificates, mountPath: /run/certificates, readOnly: true }
           {{- end }}
@@ -265,6 +276,17 @@ template:
             {{- else }}
             - configMap: { name: {{ $authority.configMap }}, items: {{ toJson $items }} }
             {{- end }}
+            {{- end }}
+      {{- end }}
+      {{- if $credentialFiles }}
+      - name: upstreams
+        secret:
+          secretName: {{ .root.Values.secrets.upstreams }}
+          # For the group of the processes, 0440.
+          defaultMode: 288
+          items:
+            {{- range $credentialFiles }}
+            - { key: {{ . }}, path: {{ . }} }
             {{- end }}
       {{- end }}
       {{- with $pod.volumes }}
