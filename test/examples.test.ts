@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { test } from "node:test";
 import { checkedCatalogue } from "#catalogue/check.ts";
-import { loadCatalogue, variablesOf } from "#catalogue/load.ts";
+import { loadCatalogue, parseCatalogue, variablesOf } from "#catalogue/load.ts";
 import { exampleFiles, vendorsFile, vendorsPageOf } from "../docs/vendors.ts";
 
 const environmentOf = (file: string) => {
@@ -27,9 +27,24 @@ for (const file of exampleFiles())
     }
   });
 
+const guide = readFileSync(join(import.meta.dirname, "../docs/models-and-routing.md"), "utf8");
+
+test("the catalogues in the guide work, alone and with the wildcard", () => {
+  const [example = "", wildcard = "", ...others] = [...guide.matchAll(/```yaml\n([\s\S]+?)```/g)].map(
+    ([, text]) => text,
+  );
+  assert.deepEqual(others, []);
+  const modelsOf = (text: string, environment = {}) => parseCatalogue(Buffer.from(text), "guide", environment);
+  assert.deepEqual(modelsOf(example).models, []);
+  const environment = { OPENAI_API_KEY_FILE: "/run/secrets/openai" };
+  assert.equal(modelsOf(example, environment).models[0]?.id, "gpt-4.1-mini");
+  const passed = modelsOf(example.slice(0, example.indexOf("models:\n")) + wildcard, environment);
+  const targetOf = (id: string) => passed.modelFor("default", id)?.route.map(({ model }) => model);
+  assert.deepEqual([targetOf("openai/gpt-foo"), targetOf("gpt-foo")], [["gpt-foo"], undefined]);
+});
+
 test("every vendor that the guide names has an example, and the page quotes all of them", () => {
   assert.equal(readFileSync(vendorsFile, "utf8"), vendorsPageOf());
-  const guide = readFileSync(join(import.meta.dirname, "../docs/models-and-routing.md"), "utf8");
   const [, names = ""] = /\[examples\]\(vendors\.md\) of ([\s\S]+?)\.\n/.exec(guide) ?? [];
   const vendors = names.split(/,\s+|\s+and\s+/).map((name) => name.replace(/\s+/g, " "));
   assert.ok(vendors.length >= 20, names);
