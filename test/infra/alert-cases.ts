@@ -160,7 +160,7 @@ export const cases: AlertCase[] = [
     },
     [
       ...isSilent("SluiceIngressFull", "2m"),
-      fires("SluiceIngressFull", "4m", "The ingress a uses 95% of its limit generations .", {
+      fires("SluiceIngressFull", "4m", "The ingress a uses 95% of its limit generations.", {
         instance: "a",
         limit: "generations",
       }),
