@@ -528,6 +528,8 @@ test("values that cannot work are refused with a reason", () => {
       /A is set already/,
     ],
     [{ catalogue, unknown: 1 }, /unknown/],
+    [{ catalogue, backup: { enabled: true } }, /backup\.claim is empty/],
+    [{ catalogue, backup: { enabled: true, claim: "a" }, control: { enabled: false } }, /no database without control/],
     [{ catalogue, workers: { chat: { maxReplicas: 1 } } }, /workers\.chat: minReplicas is above maxReplicas/],
     [{ catalogue, workers: { image: { spareReplicas: 1 } } }, /workers\.image: spareReplicas never end/],
   ];
@@ -615,6 +617,50 @@ test("the pods of every role have what the values add, and its own role's too", 
     }
     assert.equal(metadata.annotations["example.com/of"], own);
     assert.equal(envFrom.length, 2, component);
+  }
+});
+
+test("a backup exports the database, and keeps so many files", () => {
+  const manifests = render({
+    catalogue,
+    backup: { enabled: true, claim: "backups", keep: 2 },
+    certificateAuthorities: [{ configMap: "company" }],
+  });
+  const [job, policy] = ["CronJob", "NetworkPolicy"].map(
+    (kind) => manifests.find((one) => one.kind === kind && one.metadata.name === "sluice-backup")!,
+  );
+  for (const version of kubernetesVersions)
+    for (const manifest of [job!, policy!])
+      assert.deepEqual(errorsOf(manifest, schemasOfKubernetes(version), version), []);
+  const { metadata, spec } = job!.spec.jobTemplate.spec.template;
+  for (const [name, value] of Object.entries(policy!.spec.podSelector.matchLabels))
+    assert.equal(metadata.labels[name], value);
+  const [{ command, args, env, securityContext }] = spec.containers;
+  assert.deepEqual(env, [
+    { name: "DATABASE_URL", valueFrom: { secretKeyRef: { name: "sluice-control", key: "DATABASE_URL" } } },
+    { name: "NODE_EXTRA_CA_CERTS", value: "/run/certificates/ca.crt" },
+  ]);
+  assert.equal(securityContext.readOnlyRootFilesystem, true);
+
+  const directory = mkdtempSync(join(tmpdir(), "backup-"));
+  try {
+    const script = args[0].replaceAll("/backup/", `${directory}/`);
+    const environment = { ...process.env, DATABASE_URL: "", DATABASE_DIRECTORY: join(directory, "database") };
+    const run = (env: NodeJS.ProcessEnv) => spawnSync(command[0], [...command.slice(1), script], { cwd: root, env });
+    const files = () =>
+      readdirSync(directory)
+        .filter((file) => file.endsWith(".jsonl"))
+        .sort();
+    for (const day of ["01", "02"]) writeFileSync(join(directory, `sluice-2026-01-${day}T00-00-00Z.jsonl`), "old");
+    assert.notEqual(run({ ...environment, DATABASE_URL: "postgres://127.0.0.1:1/none" }).status, 0);
+    assert.equal(files().length, 2, "a backup that fails deletes nothing");
+    const { status, stderr } = run(environment);
+    assert.equal(status, 0, String(stderr));
+    const [oldest, newest, ...others] = files();
+    assert.deepEqual([oldest, others], ["sluice-2026-01-02T00-00-00Z.jsonl", []]);
+    assert.match(readFileSync(join(directory, newest!), "utf8"), /^\{"sluice":"database"/);
+  } finally {
+    rmSync(directory, { recursive: true });
   }
 });
 

@@ -143,6 +143,40 @@ readOnlyRootFilesystem: true
 capabilities: { drop: [ALL] }
 {{- end -}}
 
+{{- define "sluice.certificatesContainer" -}}
+{{- if .root.Values.certificateAuthorities }}
+initContainers:
+  # Node reads further authorities from one file.
+  - name: certificates
+    image: {{ include "sluice.image" (dict "root" .root "tag" .imageTag) }}
+    imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+    command: [sh, -c, "awk 1 /run/authorities/* > /run/certificates/ca.crt"]
+    resources: { requests: { cpu: 10m, memory: 32Mi }, limits: { memory: 32Mi } }
+    securityContext:
+      {{- include "sluice.securityContext" . | nindent 6 }}
+    volumeMounts:
+      - { name: authorities, mountPath: /run/authorities, readOnly: true }
+      - { name: certificates, mountPath: /run/certificates }
+{{- end }}
+{{- end -}}
+
+{{- define "sluice.certificatesVolumes" -}}
+{{- with .root.Values.certificateAuthorities }}
+- { name: certificates, emptyDir: { sizeLimit: 4Mi } }
+- name: authorities
+  projected:
+    sources:
+      {{- range $index, $authority := . }}
+      {{- $items := list (dict "key" ($authority.key | default "ca.crt") "path" (printf "%d.crt" $index)) }}
+      {{- if $authority.secret }}
+      - secret: { name: {{ $authority.secret }}, items: {{ toJson $items }} }
+      {{- else }}
+      - configMap: { name: {{ $authority.configMap }}, items: {{ toJson $items }} }
+      {{- end }}
+      {{- end }}
+{{- end }}
+{{- end -}}
+
 {{- /*
 A Deployment's selector, strategy and pod. A dict of root, component, args, ports (name: number), probePort, readyPath, graceSeconds, startSeconds, resources,
 scheduling, imageTag, serviceAccount, pod, isGateway (has the settings, the catalogue and the usage directory), own (variables that the chart sets), defaults
@@ -198,20 +232,7 @@ template:
     {{- with .scheduling }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
-    {{- if .root.Values.certificateAuthorities }}
-    initContainers:
-      # Node reads further authorities from one file.
-      - name: certificates
-        image: {{ include "sluice.image" (dict "root" .root "tag" .imageTag) }}
-        imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-        command: [sh, -c, "awk 1 /run/authorities/* > /run/certificates/ca.crt"]
-        resources: { requests: { cpu: 10m, memory: 32Mi }, limits: { memory: 32Mi } }
-        securityContext:
-          {{- include "sluice.securityContext" . | nindent 10 }}
-        volumeMounts:
-          - { name: authorities, mountPath: /run/authorities, readOnly: true }
-          - { name: certificates, mountPath: /run/certificates }
-    {{- end }}
+    {{- include "sluice.certificatesContainer" . | nindent 4 }}
     containers:
       - name: sluice
         image: {{ include "sluice.image" (dict "root" .root "tag" .imageTag) }}
@@ -264,20 +285,7 @@ template:
           {{- end }}
     volumes:
       - { name: tmp, emptyDir: { sizeLimit: 1Gi } }
-      {{- with .root.Values.certificateAuthorities }}
-      - { name: certificates, emptyDir: { sizeLimit: 4Mi } }
-      - name: authorities
-        projected:
-          sources:
-            {{- range $index, $authority := . }}
-            {{- $items := list (dict "key" ($authority.key | default "ca.crt") "path" (printf "%d.crt" $index)) }}
-            {{- if $authority.secret }}
-            - secret: { name: {{ $authority.secret }}, items: {{ toJson $items }} }
-            {{- else }}
-            - configMap: { name: {{ $authority.configMap }}, items: {{ toJson $items }} }
-            {{- end }}
-            {{- end }}
-      {{- end }}
+      {{- include "sluice.certificatesVolumes" . | nindent 6 }}
       {{- if $credentialFiles }}
       - name: upstreams
         secret:
