@@ -37,7 +37,7 @@ export const labelBounds: Record<string, string> = {
   direction: "`up` or `down`",
   kind: "a kind of token, or `queue` and `target` for operators' controls",
   limit: "a limit of the gateway",
-  model: "a model of the catalogue",
+  model: "a model of the catalogue; models that a wildcard passes through have its id, such as `openai/*`",
   name: "a queue or a target that an operator controls",
   outcome: "of an attempt `done`, `failed`, `cancelled` or `dropped`; of a generation `complete`, `left` or a code",
   path: "the pattern of a route, or `other`",

@@ -107,7 +107,10 @@ export class SecretFiles {
       const value = checkedValueIn(reading, file, check);
       if (value.kind === "unusable") {
         if (value.reason !== fault)
-          log.warn({ variable, reason: value.reason }, "the file of a secret has no value; the last one stays");
+          log.warn(
+            { variable, reason: value.reason },
+            `the file of a secret has no usable value; ${this.environment[variable] ? "the last one stays" : "there is none"}`,
+          );
         fault = value.reason;
         return false;
       }
