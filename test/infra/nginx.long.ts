@@ -56,7 +56,10 @@ const configuration = textOf("infra/nginx/nginx.conf")
   .replace("resolver 127.0.0.11", `resolver 127.0.0.1:${names.address().port}`)
   .replace("ingress:8080", `ingress:${ingressPort}`)
   .replace("listen 8080", `listen 127.0.0.1:${port}`)
+  // A slow machine refills nothing meanwhile.
+  .replace("rate=200r/s", "rate=1r/m")
   .replaceAll("/tmp/", `${directory}/`);
+assert.ok(configuration.includes("rate=1r/m"));
 writeFileSync(join(directory, "nginx.conf"), configuration);
 const [output, errors] = ["output", "errors"].map((name) => openSync(join(directory, name), "w"));
 const nginx: ChildProcess = spawn("nginx", ["-c", join(directory, "nginx.conf"), "-g", "daemon off;"], {
@@ -147,10 +150,8 @@ test("each key has its limits, wherever a client puts it; requests without one s
     (key) => [`/v1beta/models?key=${key}`, {}],
     (key) => ["/", { "sec-websocket-protocol": `realtime, openai-insecure-api-key.${key}` }],
   ];
-  const askOften = (times: number, path: string, headers: Record<string, string>) =>
-    Promise.all(Array.from({ length: times }, () => ask(path, headers)));
   const flood = async (path: string, headers: Record<string, string>) => {
-    const answers = await askOften(1_400, path, headers);
+    const answers = await Promise.all(Array.from({ length: 1_100 }, () => ask(path, headers)));
     const refused = answers.find(({ status }) => status === 429);
     assert.ok(refused !== undefined && answers.some(({ status }) => status === 200));
     return refused;
@@ -162,8 +163,7 @@ test("each key has its limits, wherever a client puts it; requests without one s
   assert.equal((JSON.parse(refused.text) as { error: { code: string } }).error.code, "rate_limit_exceeded");
   for (const place of places) {
     assert.equal((await ask(...place(`${long}2`))).status, 200);
-    const statuses = (await askOften(100, ...place(`${long}1`))).map(({ status }) => status);
-    assert.ok(statuses.includes(429), JSON.stringify(place("key")));
+    assert.equal((await ask(...place(`${long}1`))).status, 429, JSON.stringify(place("key")));
   }
   assert.equal((await ask("/")).status, 200);
   await flood("/", {});
