@@ -16,6 +16,7 @@ const catalogue = catalogueOf([
   { id: "fast", model: "sim-text;rate=0;first=0;tokens=4" },
   { id: "slow", model: "sim-text;rate=20;first=0;tokens=4000" },
   { id: "cleared", model: "sim-text;rate=0;first=0;tokens=5" },
+  { id: "passed/*", model: "*" },
 ]);
 await using opened = new AsyncDisposableStack();
 const gateway = opened.use(await startGateway({ ingresses: 2, workers: ["chat=4"], catalogue }));
@@ -271,6 +272,19 @@ test("bad input is refused with its field, and unknown names are not found", asy
   ] as const)
     assert.equal((await operate(path, body, status)).field, field, `${path} ${JSON.stringify(body)}`);
   assert.equal((await chat())?.control, null);
+});
+
+test("an operator closes all models that a wildcard passes through", async () => {
+  const target = encodeURIComponent("simulator/*");
+  await operate(`targets/${target}/open`, { reason: "wrong answers", minutes: 5 });
+  const isRefused = async () => {
+    const answer = await gateway.post({ model: "passed/sim-text", messages: [{ role: "user", content: "hello" }] });
+    await answer.arrayBuffer();
+    return !answer.ok;
+  };
+  await until("requests are refused", isRefused);
+  await operate(`targets/${target}/close`);
+  await until("requests are answered", async () => !(await isRefused()));
 });
 
 test("sluice top prints the live state", async () => {

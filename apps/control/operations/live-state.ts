@@ -17,7 +17,7 @@ import { readRedisState } from "./redis-state.ts";
 export interface LiveStateOptions {
   redis: Redis;
   keyspace: Keyspace;
-  catalogue(): Pick<Catalogue, "queues" | "models">;
+  catalogue(): Pick<Catalogue, "queues" | "models" | "wildcards">;
   ledger: Pick<Ledger, "counts" | "budgets" | "lagSeconds" | "invalidRecords">;
   /** The kind of the database. */
   database: string;
@@ -79,7 +79,7 @@ export class LiveStates {
 
   async #read(now: number): Promise<LiveState> {
     const { redis, keyspace, catalogue, ledger, database } = this.#options;
-    const { queues: catalogueQueues, models } = catalogue();
+    const { queues: catalogueQueues, models, wildcards } = catalogue();
     const names = [...catalogueQueues.keys()];
     const [reports, controls, waiting, redisState, lagSeconds, invalid] = await Promise.all([
       readProcessReports(redis, keyspace, now),
@@ -96,7 +96,7 @@ export class LiveStates {
       queues: names.map((name, index) => queueOf(name, waiting[index] ?? 0, live, controls)),
       processes: reports.map((report) => processOf(report, now)),
       targets: targetsOf(
-        models.flatMap(({ route }) => route.map(({ upstream, model }) => `${upstream}/${model}`)),
+        [...models, ...wildcards].flatMap(({ route }) => route.map(({ upstream, model }) => `${upstream}/${model}`)),
         live,
         controls,
       ),
