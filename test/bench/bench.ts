@@ -11,7 +11,7 @@
  *                    litellm, gomodel, bifrost (if installed), sluice, sluice-2, beside
  *   --litellm PATH, --gomodel PATH, --bifrost PATH
  *                    the program of another gateway, where it is not on PATH
- *   --release REF    an earlier commit as the system "beside": the newest tag "v…" by default
+ *   --release REF    an earlier commit as the system "beside": the last release by default
  *   --beside DIR     in its place, another checkout of Sluice with its dependencies installed
  *   --rounds N       3 by default
  *   --write          docs/performance.md as well

@@ -3,7 +3,7 @@
  * chunk (300 streams), as ratios to the direct proxy of the same run. Nothing fails on a number; an
  * answer that is wrong or missing makes the exit code 1.
  *
- *   --release REF    an earlier commit beside this one: the newest tag "v…" by default
+ *   --release REF    an earlier commit beside this one: the last release by default
  *   --beside DIR     in its place, another checkout of Sluice with its dependencies installed
  *   --rounds N       3 by default, 2 with an earlier version
  *   --quick          a few seconds, which show that everything works

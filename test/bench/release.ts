@@ -15,20 +15,23 @@ function packagesOf(lock: string): string {
 
 export type Earlier = { kind: "checkout"; directory: string; what: string } | { kind: "absent"; reason: string };
 
+/** The newest tag `v…`, or the commit that gave this version its number. */
+function lastRelease(): string {
+  try {
+    return git("describe", "--tags", "--abbrev=0", "--match", "v*");
+  } catch {
+    return git("log", "--max-count=1", "--format=%h", '-G^  "version":', "--", "package.json");
+  }
+}
+
 /**
  * The checkout `beside`, or a worktree of `release` in a temporary directory, which ends with this
- * process; by default the newest tag `v…`.
+ * process; by default the last release.
  */
 export function earlierVersion({ beside, release }: { beside?: string; release?: string }): Earlier {
   if (beside !== undefined) return { kind: "checkout", directory: resolve(beside), what: basename(resolve(beside)) };
   try {
-    const ref = release ?? git("describe", "--tags", "--abbrev=0", "--match", "v*");
-    const lock = git("show", `${ref}:package-lock.json`);
-    if (packagesOf(lock) !== packagesOf(readFileSync(join(checkout, "package-lock.json"), "utf8")))
-      return {
-        kind: "absent",
-        reason: `${ref} has other dependencies: run npm ci in a checkout of it and name that by --beside`,
-      };
+    const ref = release ?? lastRelease();
     const parent = mkdtempSync(join(tmpdir(), "sluice-bench-release-"));
     const directory = join(parent, "checkout");
     git("worktree", "add", "--detach", directory, ref);
@@ -36,10 +39,16 @@ export function earlierVersion({ beside, release }: { beside?: string; release?:
       git("worktree", "remove", "--force", directory);
       rmSync(parent, { recursive: true, force: true });
     });
-    symlinkSync(join(checkout, "node_modules"), join(directory, "node_modules"));
+    const lock = readFileSync(join(directory, "package-lock.json"), "utf8");
+    if (packagesOf(lock) === packagesOf(readFileSync(join(checkout, "package-lock.json"), "utf8")))
+      symlinkSync(join(checkout, "node_modules"), join(directory, "node_modules"));
+    else execFileSync("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund"], { cwd: directory, stdio: "pipe" });
     return { kind: "checkout", directory, what: ref };
   } catch (error) {
     if (release !== undefined) throw error;
-    return { kind: "absent", reason: "no release is tagged v…; --release names a commit, --beside a checkout" };
+    return {
+      kind: "absent",
+      reason: "the last release is not in this repository's history; name a commit or a checkout",
+    };
   }
 }

@@ -20,7 +20,6 @@ import { up as views } from "./migrations/0011-views.ts";
 import { up as content } from "./migrations/0012-content.ts";
 import { up as usageUnits } from "./migrations/0013-usage-units.ts";
 import { up as mailedInvitations } from "./migrations/0014-mailed-invitations.ts";
-import { up as protocol } from "./migrations/0015-protocol.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -37,7 +36,6 @@ const migrations: Record<string, Migration> = {
   "0012-content": { up: content },
   "0013-usage-units": { up: usageUnits },
   "0014-mailed-invitations": { up: mailedInvitations },
-  "0015-protocol": { up: protocol },
 };
 const lastOwn = Object.keys(migrations).at(-1) as string;
 
@@ -49,6 +47,27 @@ async function laterMigrations<Tables>(database: Kysely<Tables>): Promise<Record
     select name from ${sql.table(DEFAULT_MIGRATION_TABLE)} where name > ${lastOwn}`.execute(database);
   return Object.fromEntries(rows.map(({ name }) => [name, { up: async () => {} }]));
 }
+
+/** A number of our own for the lock. */
+const protocolLock = 7_201_015;
+
+/**
+ * Keeps the lowest protocol whose processes can use the tables. It is no migration, because earlier
+ * releases refuse tables with a migration that they do not know.
+ */
+const raiseOldest = <Tables>(database: Kysely<Tables>, oldest: number): Promise<number> =>
+  database.transaction().execute(async (transaction) => {
+    await sql`select pg_advisory_xact_lock(${protocolLock})`.execute(transaction);
+    await sql`
+      create table if not exists protocol (id int primary key default 1 check (id = 1), oldest int not null)`.execute(
+      transaction,
+    );
+    const { rows } = await sql<{ oldest: number }>`
+      insert into protocol (oldest) values (${oldest})
+      on conflict (id) do update set oldest = greatest(protocol.oldest, excluded.oldest)
+      returning oldest`.execute(transaction);
+    return rows[0]?.oldest ?? oldest;
+  });
 
 /** Rejects if a later release no longer lets this one use the tables. */
 export async function migrate<Tables>(
@@ -62,8 +81,6 @@ export async function migrate<Tables>(
   });
   const { error } = await migrator.migrateToLatest();
   if (error !== undefined) throw error;
-  await sql`update protocol set oldest = ${oldest} where oldest < ${oldest}`.execute(database);
-  const { rows } = await sql<{ oldest: number }>`select oldest from protocol`.execute(database);
-  if ((rows[0]?.oldest ?? 1) > current)
+  if ((await raiseOldest(database, oldest)) > current)
     throw new Error("its tables are those of a later version; start that one, or the one before it");
 }
