@@ -14,7 +14,7 @@ const seats = 12;
 const readinessEveryMs = 50;
 
 export class RollingLoad implements AsyncDisposable {
-  /** What became of each request that did not get its whole answer. */
+  /** The reason, for each request that did not get its whole answer. */
   readonly lost: string[] = [];
   #complete = 0;
   readonly #gateway: Gateway;
