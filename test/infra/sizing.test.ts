@@ -18,6 +18,7 @@ import {
   withSizes,
 } from "../../infra/kubernetes/sizing.ts";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { isLong } from "../support/long.ts";
 
 const performancePage = readFileSync(join(import.meta.dirname, "../../docs/performance.md"), "utf8");
 /** The cells of the first row that begins so, below a heading. */
@@ -76,7 +77,9 @@ test("docs/queues-and-scaling.md has the sizes; `npm run reference` writes them"
   assert.equal(page, withSizes(page));
 });
 
-test("a chunk that travels alone has about as many bytes at Redis as the sizes say", async (t) => {
+const skip = isLong ? false : "a part of npm run test:long";
+
+test("a chunk that travels alone has about as many bytes at Redis as the sizes say", { skip }, async (t) => {
   const streams = 8;
   const [short, long] = [20, 120];
   const models = [short, long].map((chunks) => ({
