@@ -69,6 +69,7 @@ export const filesOf = (group: Group): string[] => globSync([...groups[group]], 
 
 /** Files and groups that take longest, mostly because they wait: they start first. */
 const longest = [
+  "e2e/idle.test.ts",
   "e2e/failover.test.ts",
   "faults/faults.test.ts",
   "groups/requests-1.ts",

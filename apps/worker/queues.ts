@@ -118,7 +118,7 @@ export class WorkerQueues {
 
   /** Others may have come, or have more than at the last announcement. */
   async #refreshShare(queue: JobWorker): Promise<void> {
-    if (queue.usedSlots < shareMin) return;
+    if (this.#isStopping || queue.usedSlots < shareMin) return;
     const at = this.#announced.get(queue)?.at ?? Number.NEGATIVE_INFINITY;
     if (this.#deps.now() - at > shareRefreshMs) await this.#announce(queue);
   }
