@@ -29,3 +29,10 @@ export function numberTableOf(heads: string[], rows: string[][]): string {
   const rule = widths.map((width, place) => (place === 0 ? "-".repeat(width) : `${"-".repeat(width - 1)}:`));
   return [lineOf(heads), lineOf(rule), ...rows.map(lineOf)].join("\n");
 }
+
+/** The page with another text between the marks `<!-- name -->` and `<!-- /name -->`. */
+export const withMarked = (page: string, name: string, text: string): string =>
+  page.replace(
+    new RegExp(`(<!-- ${name} -->\\n)[\\s\\S]*?(\\n<!-- /${name} -->)`),
+    (_, start: string, end: string) => `${start}\n${text}\n${end}`,
+  );

@@ -8,7 +8,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { numberTableOf } from "../../docs/tables.ts";
+import { numberTableOf, withMarked } from "../../docs/tables.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 
@@ -364,11 +364,7 @@ ${line(slotsNeeded, "#e8590c")}
 }
 
 /** The text of docs/kubernetes.md with the table of today. */
-export const withTable = (page: string): string =>
-  page.replace(
-    /(<!-- scaling -->\n)[\s\S]*?(\n<!-- \/scaling -->)/,
-    (_, start: string, end: string) => `${start}\n${scalingTable()}\n${end}`,
-  );
+export const withTable = (page: string): string => withMarked(page, "scaling", scalingTable());
 
 export const pageFile = join(root, "docs/kubernetes.md");
 export const pictureFile = join(root, "docs/pictures/scaling.svg");

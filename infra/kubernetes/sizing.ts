@@ -6,7 +6,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { numberTableOf } from "../../docs/tables.ts";
+import { numberTableOf, withMarked } from "../../docs/tables.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 
@@ -88,11 +88,7 @@ export function sizingTable(): string {
 }
 
 /** The text of docs/queues-and-scaling.md with the table of today. */
-export const withSizes = (page: string): string =>
-  page.replace(
-    /(<!-- sizing -->\n)[\s\S]*?(\n<!-- \/sizing -->)/,
-    (_, start: string, end: string) => `${start}\n${sizingTable()}\n${end}`,
-  );
+export const withSizes = (page: string): string => withMarked(page, "sizing", sizingTable());
 
 export const sizingPage = join(root, "docs/queues-and-scaling.md");
 

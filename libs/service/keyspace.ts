@@ -4,7 +4,7 @@
  * https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags. Names
  * without braces spread over all servers.
  */
-import { protocols as ownProtocols, type Protocols } from "./protocol.ts";
+import { protocols as ownProtocols, type Protocols, readableOf } from "./protocol.ts";
 
 export type Keyspace = ReturnType<typeof keyspaceOf>;
 
@@ -19,6 +19,10 @@ export const partNamesOf = (queue: string, parts: number, protocol: number): str
   const name = queueOf(queue, protocol);
   return Array.from({ length: parts }, (_, part) => (part === 0 ? name : `${name}~${part}`));
 };
+
+/** The parts for jobs of every protocol that a process reads, its own first. */
+export const readablePartsOf = (queue: string, parts: number, protocols: Protocols): string[] =>
+  readableOf(protocols).flatMap((protocol) => partNamesOf(queue, parts, protocol));
 
 /** `protocols` of this process, but for tests of upgrades. */
 export function keyspaceOf(namespace: string, protocols: Protocols = ownProtocols) {

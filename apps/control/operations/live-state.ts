@@ -5,10 +5,9 @@
 
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Clock } from "#service/clock.ts";
-import { type Keyspace, partNamesOf } from "#service/keyspace.ts";
+import { type Keyspace, readablePartsOf } from "#service/keyspace.ts";
 import { type OperatorControl, readControls } from "#service/operator-controls.ts";
 import { lateReportMs, type ProcessReport, readProcessReports } from "#service/process-reports.ts";
-import { readableOf } from "#service/protocol.ts";
 import type { Redis } from "#service/redis.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { conditionsOf, type LiveState } from "./conditions.ts";
@@ -114,7 +113,7 @@ export class LiveStates {
 
   async #waiting(queue: string, parts: number): Promise<number> {
     const { redis, keyspace } = this.#options;
-    const names = readableOf(keyspace.protocols).flatMap((protocol) => partNamesOf(queue, parts, protocol));
+    const names = readablePartsOf(queue, parts, keyspace.protocols);
     const sizes = await Promise.all(
       names.map((name) => redis.zcard(`${keyspace.queuePrefix(name)}:${name}:prioritized`)),
     );

@@ -4,9 +4,9 @@
  */
 import type { Logger } from "pino";
 import type { Subscriber } from "#events/event-stream.ts";
-import type { AttemptInfo, WorkerEvents } from "#events/worker-events.ts";
+import type { WorkerEvents } from "#events/worker-events.ts";
 import type { Clock } from "#service/clock.ts";
-import { FailedCallLog } from "./failed-call-log.ts";
+import { FailedCallLog, traceFieldOf } from "./failed-call-log.ts";
 
 export function createAttemptLog(log: Logger, clock: Clock): Subscriber<WorkerEvents> {
   const failedCalls = new FailedCallLog(log, clock);
@@ -56,4 +56,3 @@ function logEnd(
 }
 
 /** Only while tracing is on. */
-const traceFieldOf = ({ trace }: AttemptInfo) => trace && { traceId: trace.traceId };

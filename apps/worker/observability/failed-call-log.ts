@@ -9,6 +9,8 @@ import { failedCallLinesEveryMs, failedCallLinesMax } from "../bounds.ts";
 
 type FailedCall = WorkerEvents["upstreamCallFailed"];
 
+export const traceFieldOf = ({ trace }: AttemptInfo) => trace && { traceId: trace.traceId };
+
 interface TargetLines {
   /** When the first one was written. */
   since: number;
@@ -67,7 +69,7 @@ export class FailedCallLog {
     const line = {
       requestId: attempt.generation.replace("gen_", "req_"),
       generation: attempt.generation,
-      ...(attempt.trace && { traceId: attempt.trace.traceId }),
+      ...traceFieldOf(attempt),
       attempt: attempt.attempt,
       target: call.target,
       credential: call.credential,

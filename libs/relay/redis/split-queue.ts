@@ -4,8 +4,8 @@
  * a worker serves all of them, and those for jobs of earlier protocols. The first part has the
  * queue's own name.
  */
-import { partNamesOf } from "#service/keyspace.ts";
-import { type Protocols, readableOf } from "#service/protocol.ts";
+import { partNamesOf, readablePartsOf } from "#service/keyspace.ts";
+import type { Protocols } from "#service/protocol.ts";
 import type { JobState } from "../owner.ts";
 import type { JobQueue, JobWorker, Queued, SplitWorker } from "../ports.ts";
 import type { JobWorkerOptions } from "./job-worker.ts";
@@ -74,7 +74,7 @@ class PartWorkers implements SplitWorker {
   readonly name: string;
   readonly capacity: number;
   readonly #options: JobWorkerOptions;
-  readonly #protocols: readonly number[];
+  readonly #protocols: Protocols;
   readonly #open: (part: JobWorkerOptions) => Promise<JobWorker>;
   readonly #workers: JobWorker[] = [];
   #isStopped = false;
@@ -83,7 +83,7 @@ class PartWorkers implements SplitWorker {
     this.name = options.name;
     this.capacity = options.capacity;
     this.#options = options;
-    this.#protocols = readableOf(protocols);
+    this.#protocols = protocols;
     this.#open = open;
   }
 
@@ -96,8 +96,7 @@ class PartWorkers implements SplitWorker {
   }
 
   async openParts(parts: number): Promise<void> {
-    const names = this.#protocols.flatMap((protocol) => partNamesOf(this.name, parts, protocol));
-    for (const part of names) {
+    for (const part of readablePartsOf(this.name, parts, this.#protocols)) {
       if (this.#workers.some(({ name }) => name === part)) continue;
       const worker = await this.#open(this.#partOptionsOf(part));
       if (this.#isStopped) return worker.close();
