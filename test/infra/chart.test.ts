@@ -23,6 +23,8 @@ import { secretsFile, secretsText } from "../../infra/kubernetes/secrets.ts";
 import { chart, chartText, defaultValues, documentedVariables, type Json, valuesSchema } from "./chart.ts";
 import { textOf } from "./compose.ts";
 
+/** The default of an upstream's `totalTimeoutMs`. */
+const answerSecondsMax = 600;
 const validator = Schema.Compile(valuesSchema);
 const isValid = (change: Record<string, Json>) => validator.Check({ ...defaultValues, ...change });
 
@@ -58,6 +60,14 @@ test("every value has a description and a default", () => {
     }
   };
   walk(valuesSchema, defaultValues, "");
+});
+
+test("pods drain for as long as an answer may take, and those of ingresses twice as long", () => {
+  const { drainSeconds: drainMax } = defaultValues.ingress as Record<string, number>;
+  const { drainSeconds: workerDrain } = defaultValues.workerDefaults as Record<string, number>;
+  const pools = Object.values(defaultValues.workers as Record<string, Record<string, number>>);
+  for (const { drainSeconds = workerDrain } of pools) assert.ok(drainSeconds! >= answerSecondsMax);
+  assert.ok(drainMax! >= 2 * answerSecondsMax);
 });
 
 test("the templates name settings, metrics and commands that exist, and the chart has the project's version", () => {
