@@ -6,7 +6,7 @@ import { credentialNamesOf, defaultsIn, type Environment } from "#catalogue/envi
 import { CatalogueFault } from "#catalogue/fault.ts";
 import type { CatalogueFile } from "#catalogue/schema.ts";
 import { fileVariableOf, isConfigured } from "#service/secret-files.ts";
-import { failureOf, type Output, standardOutput, tableOf } from "./command.ts";
+import { failureOf, type Output, standardOutput, tableOf, wantsHelp } from "./command.ts";
 
 const usage = `Usage:
   sluice catalogue check [file]    names every mistake in the file with its line, and the variables that it needs
@@ -26,6 +26,10 @@ export function catalogueCommand(
   directory: string,
   output: Output = standardOutput,
 ): number {
+  if (wantsHelp(args)) {
+    output.out(usage);
+    return 0;
+  }
   try {
     const { positionals } = parseArgs({ args, allowPositionals: true, options: {} });
     const [command, name, ...rest] = positionals;

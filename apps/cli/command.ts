@@ -49,3 +49,5 @@ export const tableOf = (rows: readonly (readonly string[])[]): string =>
   alignedRows(rows)
     .map((row) => `${row.join("  ").trimEnd()}\n`)
     .join("");
+
+export const wantsHelp = (args: readonly (string | undefined)[]) => args.includes("--help") || args.includes("-h");

@@ -2,7 +2,7 @@
 import { parseArgs } from "node:util";
 import { type KeyRecord, stateOf as keyStateOf } from "#access/record.ts";
 import type { Environment } from "#catalogue/environment.ts";
-import { CommandFault, failureOf, type Output, standardOutput } from "./command.ts";
+import { CommandFault, failureOf, type Output, standardOutput, wantsHelp } from "./command.ts";
 import { fieldsOf, keyOptions, limitHelp } from "./key-options.ts";
 import type { KeyStore, NewKey } from "./key-store.ts";
 import { durationOf, keyTableOf } from "./keys-text.ts";
@@ -42,7 +42,7 @@ export async function keysCommand(
   environment: Environment,
   output: Output = standardOutput,
 ): Promise<number> {
-  if ([command, ...rest].some((argument) => argument === "--help" || argument === "-h")) {
+  if (wantsHelp([command, ...rest])) {
     output.out(usage);
     return 0;
   }

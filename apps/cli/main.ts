@@ -1,7 +1,7 @@
 /** The command line, which boot.js runs on Node 24. `help` shows the commands. */
 import { resolve } from "node:path";
 import { catalogueCommand } from "./catalogue.ts";
-import { failureOf } from "./command.ts";
+import { failureOf, wantsHelp } from "./command.ts";
 import { databaseCommand } from "./database.ts";
 import { keysCommand } from "./keys.ts";
 import { operatorCommand } from "./operator.ts";
@@ -58,7 +58,7 @@ async function command([name, ...args]: string[]): Promise<number> {
   if (run !== undefined) return run(args, environmentAtRoot());
   switch (name) {
     case "start":
-      if (args.includes("--help") || args.includes("-h")) return showHelp();
+      if (wantsHelp(args)) return showHelp();
       if (args.length > 0) return refuse(`start takes no arguments, only environment variables: ${args.join(" ")}`);
       return start(environmentAtRoot());
     case "db":

@@ -5,7 +5,7 @@ import { CatalogueFault } from "#catalogue/fault.ts";
 import { type CheckedPrices, checkPrices, type ListPrices, readListPrices } from "#catalogue/list-prices.ts";
 import { loadCatalogueFile } from "#catalogue/load.ts";
 import { serviceConfigOf } from "#service/config.ts";
-import { failureOf, type Output, standardOutput, tableOf } from "./command.ts";
+import { failureOf, type Output, standardOutput, tableOf, wantsHelp } from "./command.ts";
 
 const usage = `Usage:
   sluice prices check [--json]    compares the prices of the catalogue with the list prices of known models
@@ -18,6 +18,10 @@ The exit code is 1 if a price differs. What callers pay is compared, or what the
  * invalid arguments. Never throws.
  */
 export function pricesCommand(args: string[], environment: Environment, output: Output = standardOutput): number {
+  if (wantsHelp(args)) {
+    output.out(usage);
+    return 0;
+  }
   try {
     const { values, positionals } = parseArgs({ args, allowPositionals: true, options: { json: { type: "boolean" } } });
     if (positionals.join(" ") !== "check") {

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { catalogueCommand } from "../../apps/cli/catalogue.ts";
+import { pricesCommand } from "../../apps/cli/prices.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "catalogue-"));
 after(() => rmSync(directory, { recursive: true }));
@@ -94,6 +95,17 @@ models:
     ["AZURE_KEY_2", "azure", "not set", "it is called without this credential"],
     ["AZURE_URL", "azure", "not set", "the catalogue is refused"],
   ]);
+});
+
+test("help is the usage on standard output, also that of the prices", () => {
+  for (const option of ["--help", "-h"]) {
+    const { code, out, err } = check("", {}, ["check", option]);
+    assert.deepEqual([code, out.startsWith("Usage:"), err], [0, true, ""]);
+    const written: string[] = [];
+    const output = { out: (text: string) => void written.push(text), err: assert.fail };
+    assert.equal(pricesCommand([option], {}, output), 0);
+    assert.match(written.join(""), /^Usage:/);
+  }
 });
 
 test("anything else shows the usage", () => {
