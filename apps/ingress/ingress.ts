@@ -206,12 +206,14 @@ function createPath(
     bodies: new Capacity(config.bodiesBytesMax, { smallMax: smallBodyBytesMax }),
     answers: new Capacity(config.answersBytesMax, { smallMax: smallAnswerBytesMax }),
     generations: new Capacity(config.generationsMax),
+    "limit-waits": new Capacity(config.limitWaitingMax),
     recorded: new Capacity(config.keptBytesMax),
     followers: new Capacity(followersMax),
     websockets: new Capacity(config.socketsMax),
   };
   const { bodies: bodyBytes, answers: answerBytes, generations: slots, recorded } = capacities;
-  const limits = new RateLimiter(shared);
+  const { limitWaitingKeyMax } = config;
+  const limits = new RateLimiter({ ...shared, limitWaiting: capacities["limit-waits"], limitWaitingKeyMax });
   opened.defer(() => limits.close());
   const space = new RedisSpace(bodies, clock);
   const contents = new ContentStream({ redis: bodies, keyspace, hasSpace: () => space.hasSpace(), log });

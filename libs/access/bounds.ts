@@ -40,3 +40,6 @@ export const tagsMax = 10;
 export const tagLengthMax = 60;
 /** Admissions or settlements of the same subjects in one script. */
 export const batchedCallsMax = 64;
+/** With `onLimit: wait`: how long a request waits for its turn, by default and at most. */
+export const limitWaitMsDefault = 30_000;
+export const limitWaitMsMax = 600_000;

@@ -4,6 +4,7 @@
  * asks for its message in apps/ingress/rate-limit-messages.ts.
  */
 import Type from "typebox";
+import { limitWaitMsDefault, limitWaitMsMax } from "./bounds.ts";
 
 /**
  * The unit that a limit counts: requests or tokens of the last minute, generations that run now, or
@@ -98,16 +99,43 @@ export const limitNames = Object.keys(limitTable) as LimitName[];
 export const limitSchemaOf = ({ counter, minimum, maximum, description }: LimitRow) =>
   (counter === "money" ? Type.Number : Type.Integer)({ minimum, maximum, description });
 
+/** How requests over these limits are treated. Budgets refuse them in any case. */
+const excess = {
+  onLimit: Type.Optional(
+    Type.Enum(["refuse", "wait"] as const, {
+      description:
+        "A request over the requests or tokens per minute, or over the concurrent generations: `refuse` (the default) answers 429 at once, `wait` keeps it until its turn. Budgets never wait.",
+    }),
+  ),
+  waitMs: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: limitWaitMsMax,
+      description: `With \`onLimit: wait\`: how long a request waits at most, in milliseconds, before it gets the 429. Default: ${limitWaitMsDefault}.`,
+    }),
+  ),
+};
+
 /** The schema of a caller's limits. An absent limit does not apply. */
 export const limitsSchema = (options: Type.TObjectOptions) =>
   Type.Object(
-    Object.fromEntries(limitRows.map((row) => [row.name, Type.Optional(limitSchemaOf(row))])) as {
-      [Name in LimitName]: Type.TOptional<Type.TNumber>;
+    {
+      ...(Object.fromEntries(limitRows.map((row) => [row.name, Type.Optional(limitSchemaOf(row))])) as {
+        [Name in LimitName]: Type.TOptional<Type.TNumber>;
+      }),
+      ...excess,
     },
     options,
   );
 
 export type Limits = Readonly<Type.Static<ReturnType<typeof limitsSchema>>>;
+
+export const hasLimit = (limits: Limits): boolean => limitNames.some((name) => limits[name] !== undefined);
+
+/** How long a request over this limit may wait for its turn; undefined if it is refused at once. */
+export function limitWaitMsOf({ onLimit, waitMs = limitWaitMsDefault }: Limits, limit: LimitName): number | undefined {
+  return onLimit === "wait" && limitTable[limit].counter !== "money" ? waitMs : undefined;
+}
 
 /** Whether one of these limits uses the counter. */
 export const limitsCount = (limits: Limits, counter: Counter): boolean =>

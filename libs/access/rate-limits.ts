@@ -11,7 +11,7 @@ import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
 import { Batches } from "./batches.ts";
 import { forgottenMax, knownMax, renewalsMax, settledMs } from "./bounds.ts";
-import { type LimitName, type Limits, limitRows, limitsCount } from "./limits.ts";
+import { hasLimit, type LimitName, type Limits, limitRows, limitsCount } from "./limits.ts";
 import { admitScript, readScript, renewScript, settleScript } from "./rate-limit-scripts.ts";
 import type { KeyRecord } from "./record.ts";
 
@@ -145,19 +145,21 @@ export function limitedSubjectsOf(
       ? []
       : [{ scope: "account" as const, name: account, limits: group?.accountLimits ?? {} }]),
   ];
-  return subjects.filter((subject) => Object.keys(subject.limits).length > 0);
+  return subjects.filter(({ limits }) => hasLimit(limits));
 }
 
 /** The subjects that limit requests, with only these limits. */
 export const requestLimitsOf = (subjects: readonly LimitedSubject[]): LimitedSubject[] =>
-  subjects.flatMap(({ scope, name, limits: { requestsPerMinute } }) =>
-    requestsPerMinute === undefined ? [] : [{ scope, name, limits: { requestsPerMinute } }],
+  subjects.flatMap(({ scope, name, limits: { requestsPerMinute, onLimit, waitMs } }) =>
+    requestsPerMinute === undefined
+      ? []
+      : [{ scope, name, limits: { requestsPerMinute, ...(onLimit && { onLimit }), ...(waitMs && { waitMs }) } }],
   );
 
 /** The subjects that limit tokens or money, with only these limits. */
 export const usageLimitsOf = (subjects: readonly LimitedSubject[]): LimitedSubject[] =>
   subjects.flatMap(({ scope, name, limits: { requestsPerMinute: _, generationsMax: __, ...limits } }) =>
-    Object.keys(limits).length === 0 ? [] : [{ scope, name, limits }],
+    hasLimit(limits) ? [{ scope, name, limits }] : [],
   );
 
 /**
@@ -197,13 +199,11 @@ export class LimitCounters {
   }
 
   /**
-   * Counts or refuses a request that uses nothing else; it needs no settling. Undefined, without a
-   * round trip, when no subject limits requests.
+   * Counts or refuses a request that uses nothing else; it needs no settling. Needs at least one
+   * subject, with no limits but of requests (`requestLimitsOf`).
    */
-  countRequest(subjects: readonly LimitedSubject[]): Promise<LimitDecision> | undefined {
-    const limited = requestLimitsOf(subjects);
-    if (limited.length === 0) return undefined;
-    return this.#decideOne(reservationOf("", limited, { inputTokens: 0, outputTokens: 0, nano: 0 }, 0), 0);
+  countRequest(subjects: readonly LimitedSubject[]): Promise<LimitDecision> {
+    return this.#decideOne(reservationOf("", subjects, { inputTokens: 0, outputTokens: 0, nano: 0 }, 0), 0);
   }
 
   /**

@@ -144,11 +144,16 @@ function groupFindingsOf({ groups, models, publicGroup }: CatalogueFile): Findin
         : [];
     }),
     ...(["limits", "keyLimits", "accountLimits"] as const).flatMap((of): Finding[] => {
-      const { budgetPerDay = 0, budgetPerMonth = Number.POSITIVE_INFINITY } = group[of] ?? {};
-      const path = ["groups", name, of, "budgetPerDay"];
-      return budgetPerDay > budgetPerMonth
-        ? [{ path, text: `is more than budgetPerMonth, which is ${budgetPerMonth}` }]
-        : [];
+      const { budgetPerDay = 0, budgetPerMonth = Number.POSITIVE_INFINITY, onLimit, waitMs } = group[of] ?? {};
+      const path = ["groups", name, of];
+      return [
+        ...(budgetPerDay > budgetPerMonth
+          ? [{ path: [...path, "budgetPerDay"], text: `is more than budgetPerMonth, which is ${budgetPerMonth}` }]
+          : []),
+        ...(waitMs !== undefined && onLimit !== "wait"
+          ? [{ path: [...path, "waitMs"], text: "is of use only with onLimit: wait" }]
+          : []),
+      ];
     }),
   ]);
   return [...unknown, ...findings];

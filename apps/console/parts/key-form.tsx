@@ -8,7 +8,7 @@ import { FormDialog } from "./dialogs.tsx";
 import { NameField, NumberField, SelectField, TagsField, TextField } from "./form.tsx";
 import { useKeyFormTexts } from "./key-form.texts.ts";
 import { useLimitsTexts } from "./limits.texts.ts";
-import { isBudget, type Limits, limitNames } from "./limits.ts";
+import { excessNames, isBudget, type Limits, limitNames } from "./limits.ts";
 
 export interface KeyFormProps {
   /** The key to change; absent for a new one. */
@@ -25,7 +25,9 @@ const valuesOf = (key: KeyFormProps["of"]) => ({
   name: key?.name ?? "",
   group: key?.group ?? "",
   expiresAt: localTimeOf(key?.expiresAt ?? null),
-  limits: Object.fromEntries(limitNames.map((name): [string, string | number] => [name, key?.limits?.[name] ?? ""])),
+  limits: Object.fromEntries(
+    [...limitNames, ...excessNames].map((name): [string, string | number] => [name, key?.limits?.[name] ?? ""]),
+  ),
   models: key?.models ?? [],
   addresses: key?.addresses ?? [],
   origins: key?.origins ?? [],
@@ -155,7 +157,7 @@ function settingsOf({ expiresAt, limits, models, addresses, origins, ...others }
     models: orNull(models, models.length === 0),
     expiresAt: expiresAt === "" ? null : new Date(expiresAt).toISOString(),
     limits: orNull(
-      Object.fromEntries(typed.map(([name, value]) => [name, Number(value)])) as Limits,
+      Object.fromEntries(typed.map(([name, value]) => [name, name === "onLimit" ? value : Number(value)])) as Limits,
       typed.length === 0,
     ),
     addresses: orNull(addresses, addresses.length === 0),

@@ -3,7 +3,7 @@
  * its model, checks its headers, and begins it.
  */
 
-import type { IncomingHttpHeaders } from "node:http";
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
@@ -64,12 +64,16 @@ export class Admission {
     request,
     endpoint,
     model,
-  }: Pick<GenerationRequest, "endpoint" | "model"> & { request: Pick<FastifyRequest, "caller"> }): Promise<
-    Result<LimitsState> | undefined
-  > {
+    response,
+  }: Pick<GenerationRequest, "endpoint" | "model"> & {
+    request: Pick<FastifyRequest, "caller">;
+    response: ServerResponse;
+  }): Promise<Result<LimitsState> | undefined> {
     const requested = this.modelFor(request, model);
     if (requested instanceof Refusal) return requested;
-    return outlastRedis(this.#options, async () => this.#options.limits.admitReplay(request.caller, endpoint.dialect));
+    return outlastRedis(this.#options, async () =>
+      this.#options.limits.admitReplay(request.caller, endpoint.dialect, response),
+    );
   }
 
   /**

@@ -21,13 +21,17 @@ export interface LimitedRequest {
     endpoint: { dialect: ConversationDialect; operation: OperationName };
     demand: Demand;
   };
-  admitted: Pick<Admitted, "id" | "model"> & { catalogue: Pick<Catalogue, "groups" | "version"> };
+  admitted: Pick<Admitted, "id" | "model" | "maxWaitMs"> & { catalogue: Pick<Catalogue, "groups" | "version"> };
   /** The other models that may answer. */
   fallbacks: readonly CatalogueModel[];
   bodyBytes: number;
   facts: Pick<GenerationFacts, "receivedAt">;
+  /** On the ingress's clock. */
+  startedAt: number;
   /** How often its caller's limits were asked, this time included. */
   admissions: number;
+  /** It waits for its limits, until this time at most. */
+  awaitLimits(until: number): void;
 }
 
 /**

@@ -3,6 +3,7 @@
  * estimate by the usage record at the end.
  */
 
+import type { ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import {
   type GroupLimits,
@@ -31,19 +32,18 @@ import { type Bill, priced } from "#ledger/bill.ts";
 import { isFree } from "#ledger/prices.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
 import { LiveMap } from "#relay/live-map.ts";
-import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { recordMsMax, repeatedRecordsMax, unrecordedMax } from "../common/bounds.ts";
 import { Refusal, type Result } from "../common/refusal.ts";
 import { estimatedUsageOf, type LimitedRequest } from "./estimate.ts";
+import { type LimitRefusal, type LimitWaiter, LimitWaits, type LimitWaitsOptions } from "./limit-waits.ts";
 
-export interface RateLimiterOptions {
+export interface RateLimiterOptions extends Omit<LimitWaitsOptions, "weightOf"> {
   /** A connection of the purpose `request`. */
   redis: Redis;
   keyspace: Keyspace;
   catalogue(): Pick<Catalogue, "groups" | "currency" | "modelsOf" | "wildcardsOf">;
-  clock: Clock;
   events: EventSink<IngressEvents>;
   log: Logger;
 }
@@ -55,6 +55,8 @@ export interface LimitsReservation {
    * generation is over. Redis gets it before whatever the caller gets in a later microtask.
    */
   settle(bill: Bill | undefined): void;
+  /** In the place of `settle`: the generation never began, so its request does not count either. */
+  cancel(): void;
   /**
    * Counts what the generation has used so far, while it runs. Resolves to the failure with which
    * it must end if a limit on tokens or money is reached, and never rejects.
@@ -68,6 +70,13 @@ export interface LimitsState {
 }
 /** With the other models that the reservation covers. */
 export type Reserved = LimitsState & { reservation: LimitsReservation; fallbacks: readonly CatalogueModel[] };
+
+/** The reservation of a request, as far as Redis made one. */
+interface Attempt {
+  decision: LimitDecision;
+  reservation: Reservation;
+  fallbacks: readonly CatalogueModel[];
+}
 
 /** The use of limits by a generation that is over, on its way to Redis. */
 interface PendingRecord {
@@ -83,27 +92,87 @@ export class RateLimiter {
   readonly #counters: LimitCounters;
   readonly #reserved = new LiveMap<string, Reservation>();
   readonly #pending = new LiveMap<string, PendingRecord>();
+  readonly #waits: LimitWaits;
+  /** The requests among those that wait that are generations. */
+  readonly #waiters = new Map<LimitedRequest, LimitWaiter>();
   readonly #subjects = new WeakMap<KeyRecord, { group: GroupLimits | undefined; subjects: LimitedSubject[] }>();
 
   constructor(options: RateLimiterOptions) {
     this.#options = options;
     this.#counters = new LimitCounters(options.redis, options.keyspace);
+    const weightOf = (group: string) => options.catalogue().groups.get(group)?.weight ?? 1;
+    this.#waits = new LimitWaits({ ...options, weightOf });
   }
 
   /**
-   * One round trip to Redis. A caller without limits costs none, and gets undefined. Rejects when
-   * Redis does not answer.
+   * One round trip to Redis, and where its limits let it wait, one for each turn that it gets. A
+   * caller without limits costs none, and gets undefined. Rejects when Redis does not answer.
    */
   admit(request: LimitedRequest): Promise<Result<Reserved>> | undefined {
     const subjects = this.#subjectsOf(request.request.http.caller);
     return subjects.length === 0 ? undefined : this.#admit(request, subjects);
   }
 
-  /** Counts a request that is answered without a generation of its own; otherwise like `admit`. */
-  admitReplay(caller: KeyRecord, dialect: ConversationDialect): Promise<Result<LimitsState>> | undefined {
-    return this.#counters
-      .countRequest(this.#subjectsOf(caller))
-      ?.then((decision) => this.#answerOf(decision, caller, dialect));
+  /** The request waits no longer: it is over, or its caller's own bound has passed. */
+  leave(request: LimitedRequest): void {
+    const waiter = this.#waiters.get(request);
+    if (waiter !== undefined) this.#waits.end(waiter);
+  }
+
+  /**
+   * Counts a request that is answered without a generation of its own; otherwise like `admit`. It
+   * waits no longer once its response is closed.
+   */
+  admitReplay(
+    caller: KeyRecord,
+    dialect: ConversationDialect,
+    response: Pick<ServerResponse, "once" | "off">,
+  ): Promise<Result<LimitsState>> | undefined {
+    const subjects = requestLimitsOf(this.#subjectsOf(caller));
+    return subjects.length === 0 ? undefined : this.#admitReplay(caller, dialect, { response, subjects });
+  }
+
+  async #admitReplay(
+    caller: KeyRecord,
+    dialect: ConversationDialect,
+    { response, subjects }: { response: Pick<ServerResponse, "once" | "off">; subjects: readonly LimitedSubject[] },
+  ): Promise<Result<LimitsState>> {
+    const ask = async () => ({ decision: await this.#counters.countRequest(subjects) });
+    let decision = this.#refusalBefore(subjects) ?? (await ask()).decision;
+    if (decision.kind === "refused") {
+      const waiter = { caller, startedAt: this.#options.clock.now(), maxWaitMs: undefined, inputTokens: 0 };
+      const leave = () => this.#waits.end(waiter);
+      response.once("close", leave);
+      decision = (await this.#askInTurn(waiter, decision, ask))?.decision ?? decision;
+      response.off("close", leave);
+    }
+    return this.#answerOf(decision, caller, dialect);
+  }
+
+  #refusalBefore(subjects: readonly LimitedSubject[]): LimitRefusal | undefined {
+    return this.#waits.size === 0 ? undefined : this.#waits.refusalBefore(subjects);
+  }
+
+  /**
+   * Waits for the request's turn, as long as its limits let it, and asks them again then. Resolves
+   * to the last answer; undefined if they were not asked.
+   */
+  async #askInTurn<Answer extends { decision: LimitDecision }>(
+    waiter: LimitWaiter,
+    refusal: LimitRefusal,
+    ask: () => Promise<Answer>,
+  ): Promise<Answer | undefined> {
+    let answer: Answer | undefined;
+    let decision: LimitDecision = refusal;
+    try {
+      while (decision.kind === "refused" && (await this.#waits.turn(waiter, decision))) {
+        answer = await ask();
+        decision = answer.decision;
+      }
+      return answer;
+    } finally {
+      this.#waits.end(waiter);
+    }
   }
 
   /**
@@ -128,7 +197,13 @@ export class RateLimiter {
       models.every(({ id, prices }) => !isFree(prices) || !allowsModel(caller, id)) &&
       !catalogue.wildcardsOf(caller.group).some(({ prices }) => isFree(prices));
     const least = { inputTokens: Number(isBilled), outputTokens: 0, nano: Number(costs) };
-    return this.#counters.look(subjects, least).then((decision) => this.#answerOf(decision, caller, dialect));
+    return this.#counters
+      .look(subjects, least)
+      .then((decision) =>
+        decision.kind === "refused" && this.#waits.mayWait(decision)
+          ? { headers: limitHeadersOf(dialect, decision.standings) }
+          : this.#answerOf(decision, caller, dialect),
+      );
   }
 
   /** Renews the leases of all reservations. Call it every `renewEveryMsOf(leaseMs)`. */
@@ -161,20 +236,42 @@ export class RateLimiter {
 
   async #admit(request: LimitedRequest, subjects: readonly LimitedSubject[]): Promise<Result<Reserved>> {
     const { http, endpoint } = request.request;
-    let { fallbacks } = request;
-    const own = estimatedNanoOf(request, request.admitted.model);
-    const dearest = Math.max(own, ...fallbacks.map((fallback) => estimatedNanoOf(request, fallback)));
-    let reserved = await this.#reserve(request, subjects, dearest);
-    if (reserved.decision.kind === "refused" && isBudget(reserved.decision.limit) && own === 0 && dearest > 0) {
-      // Without money, only models that cost nothing may answer.
-      fallbacks = fallbacks.filter((fallback) => estimatedNanoOf(request, fallback) === 0);
-      reserved = await this.#reserve(request, subjects, 0);
+    const refusal = this.#refusalBefore(subjects);
+    let attempt = refusal === undefined ? await this.#attempt(request, subjects) : undefined;
+    if (attempt === undefined || attempt.decision.kind === "refused") {
+      const first = refusal ?? (attempt?.decision as LimitRefusal);
+      const waiter: LimitWaiter = {
+        caller: http.caller,
+        startedAt: request.startedAt,
+        maxWaitMs: request.admitted.maxWaitMs,
+        inputTokens: estimatedUsageOf(request).inputTokens,
+        onWait: (until) => request.awaitLimits(until),
+      };
+      this.#waiters.set(request, waiter);
+      try {
+        attempt = (await this.#askInTurn(waiter, first, () => this.#attempt(request, subjects))) ?? attempt;
+      } finally {
+        this.#waiters.delete(request);
+      }
+      if (attempt === undefined) return this.#answerOf(first, http.caller, endpoint.dialect) as Refusal;
     }
-    const { decision, reservation } = reserved;
+    const { decision, reservation, fallbacks } = attempt;
     const answer = this.#answerOf(decision, http.caller, endpoint.dialect);
     if (answer instanceof Refusal) return answer;
     this.#reserved.set(reservation.generation, reservation);
     return { ...answer, reservation: this.#reservationOf(request, reservation), fallbacks };
+  }
+
+  /** Without money, only models that cost nothing may answer. */
+  async #attempt(request: LimitedRequest, subjects: readonly LimitedSubject[]): Promise<Attempt> {
+    const { fallbacks } = request;
+    const own = estimatedNanoOf(request, request.admitted.model);
+    const dearest = Math.max(own, ...fallbacks.map((fallback) => estimatedNanoOf(request, fallback)));
+    const reserved = await this.#reserve(request, subjects, dearest);
+    if (reserved.decision.kind !== "refused" || !isBudget(reserved.decision.limit) || own > 0 || dearest === 0)
+      return { ...reserved, fallbacks };
+    const free = fallbacks.filter((fallback) => estimatedNanoOf(request, fallback) === 0);
+    return { ...(await this.#reserve(request, subjects, 0)), fallbacks: free };
   }
 
   async #reserve(
@@ -209,6 +306,7 @@ export class RateLimiter {
     };
     return {
       settle: (bill) => this.#settle(reservation, leftOf(bill)),
+      cancel: () => this.#settle(reservation, { tokens: 0, nano: 0, neverBegan: true }),
       charge: async (bill) => {
         const left = leftOf(bill);
         if (left.tokens === 0) return undefined;
@@ -251,6 +349,7 @@ export class RateLimiter {
 
   #settle(reservation: Reservation, used: Used): void {
     void this.#record(reservation, used);
+    if (this.#waits.size > 0) this.#waits.wake(reservation.subjects);
   }
 
   /** Settles once the record was sent, whether or not Redis took it. */

@@ -103,6 +103,12 @@ export const unreadCheckMs = 100;
  */
 export const callBytesMax = 8 << 20;
 
+/**
+ * A stream that waits for rate limits for this long at most gets no keep-alives, which would commit
+ * it to the status 200. Load balancers close silent connections after a minute.
+ */
+export const silentWaitMsMax = 50_000;
+
 // Idempotency.
 /** Characters of an Idempotency-Key: the length that other APIs accept. */
 export const idempotencyKeyLengthMax = 255;

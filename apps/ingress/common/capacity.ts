@@ -41,6 +41,11 @@ export class Capacity {
     return this.#amounts.size;
   }
 
+  /** How much this key holds. */
+  amountOf(key: string): number {
+    return this.#amounts.get(key) ?? 0;
+  }
+
   /** A new claim of this key; it holds nothing yet. */
   claim(key: string): Claim {
     return new Claim(this, key);

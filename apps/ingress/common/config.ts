@@ -47,6 +47,20 @@ export const ingressSettings = {
     1_000_000,
     "Concurrent generations of one ingress. One key alone gets 4/5 of them.",
   ),
+  limitWaitingMax: integerSetting(
+    "LIMIT_WAITING_MAX",
+    2_000,
+    1,
+    1_000_000,
+    "Requests of one ingress that wait for rate limits (`onLimit: wait`). One key alone gets 4/5 of them. Further ones get a 429 at once.",
+  ),
+  limitWaitingKeyMax: integerSetting(
+    "LIMIT_WAITING_KEY_MAX",
+    200,
+    1,
+    1_000_000,
+    "Requests of one key that wait for rate limits in one ingress.",
+  ),
   requestTimeoutMs: integerSetting(
     "REQUEST_TIMEOUT_MS",
     60_000,

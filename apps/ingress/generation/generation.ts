@@ -30,13 +30,15 @@ interface StateTimes {
 }
 
 /**
- * admitting: its caller's rate limits are asked. queued: in the admission queue. dispatched: its
+ * admitting: its caller's rate limits are asked. limited: it waits for them, until then at most.
+ * queued: in the admission queue. dispatched: its
  * job is on the queue, or on the way there. running: a worker has it. over: it has ended; its
  * caller may still be reading.
  */
 type GenerationState = StateTimes &
   (
     | { readonly kind: "admitting" }
+    | { readonly kind: "limited"; readonly until: number }
     | { readonly kind: "queued"; readonly queuedMs: number }
     | { readonly kind: "dispatched"; readonly dispatchedMs: number }
     | { readonly kind: "running"; readonly dispatchedMs: number; readonly waitedMs: number }
@@ -69,6 +71,8 @@ export class Generation {
   readonly bodyBytes: number;
   /** On the ingress's clock. */
   readonly startedAt: number;
+  /** Since when it waits for its queue, or its worker. */
+  waitsSince: number;
   state: GenerationState = { kind: "admitting" };
   /** The current attempt, counted from 1; 0 until it is dispatched. */
   attempt = 0;
@@ -128,6 +132,7 @@ export class Generation {
     this.slots = slots;
     this.response = response;
     this.startedAt = clock.now();
+    this.waitsSince = this.startedAt;
     this.bodyRenewedAt = this.startedAt;
     this.bodyBytes = bytes.length;
     this.facts = factsOf(request, admitted, clock.epoch());
@@ -152,6 +157,13 @@ export class Generation {
       },
       this.startedAt,
     );
+  }
+
+  /** Its limits let it wait for its turn. Meanwhile it does not count as waiting for its queue. */
+  awaitLimits(until: number): void {
+    if (this.isOver) return;
+    this.state = { kind: "limited", until };
+    this.slots.waiting.hold(0);
   }
 
   get isOver(): boolean {

@@ -10,7 +10,7 @@
  * It ends exactly once, from any of these states, in one of three ways:
  *
  *     complete   the whole answer arrived
- *     failed     the rate limits refused it (429; 402 for a spent budget where the dialect has it) · it waited too long (503) · the worker reports an error ·
+ *     failed     the rate limits refused it, at once or at the end of its wait for them (429; 402 for a spent budget where the dialect has it) · it waited too long (503) · the worker reports an error ·
  *                the worker was lost after content that cannot be resumed, or for the third time · Redis is away (503) · its key was
  *                revoked (401) · an operator stopped it (503) · an error in the gateway's own code (500) · this process stops (503)
  *     left       its caller closed the connection
@@ -60,7 +60,7 @@ import type { Redis } from "#service/redis.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { GenerationRequest } from "../admission/generation-request.ts";
 import type { RateLimiter, Reserved } from "../admission/rate-limits.ts";
-import { redisTryEveryMs } from "../common/bounds.ts";
+import { redisTryEveryMs, silentWaitMsMax } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import type { IngressConfig } from "../common/config.ts";
 import {
@@ -248,8 +248,12 @@ export class GenerationLifecycle implements TransportHandlers {
     if (answer === undefined) this.#awaitRedis(generation, () => this.#admit(generation));
     else if (answer instanceof Refusal) this.#fail(generation, answer.failure);
     // The caller left, or the wait expired, meanwhile.
-    else if (generation.isOver) answer.reservation.settle(undefined);
+    else if (generation.isOver) answer.reservation.cancel();
     else {
+      if (generation.state.kind === "limited") {
+        generation.slots.waiting.force(1);
+        generation.waitsSince = this.#now();
+      }
       generation.reservation = answer.reservation;
       generation.fallbacks = answer.fallbacks;
       this.#queue(generation);
@@ -284,8 +288,8 @@ export class GenerationLifecycle implements TransportHandlers {
       if (number === undefined) return;
       const generation = this.#live.get(number);
       if (generation === undefined) continue;
-      const { startedAt: since } = generation;
-      generation.state = { ...generation.state, kind: "dispatched", dispatchedMs: now - since };
+      const { startedAt, waitsSince: since } = generation;
+      generation.state = { ...generation.state, kind: "dispatched", dispatchedMs: now - startedAt };
       this.#applyAll(this.#owner.start(generation, number, { waitMs: generation.admitted.queue.waitMs, now, since }));
     }
   }
@@ -516,7 +520,8 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   #expireWait(generation: Generation): void {
-    if (generation.isWaiting) this.#abandon(generation, this.#waitExpired(generation));
+    if (generation.state.kind === "limited") this.#options.limits.leave(generation);
+    else if (generation.isWaiting) this.#abandon(generation, this.#waitExpired(generation));
   }
 
   /** Fails the generation on this side's decision; a worker that has it is stopped. */
@@ -537,7 +542,9 @@ export class GenerationLifecycle implements TransportHandlers {
     if (generation.isOver) return;
     this.#recordUsage(generation, outcome);
     if (generation.isWaiting) this.#stopWaiting(generation);
+    const isLimited = generation.state.kind === "limited";
     generation.state = { ...generation.state, kind: "over" };
+    if (isLimited) this.#options.limits.leave(generation);
     this.#forget(generation);
     if (generation.reservation === undefined) this.#respond(generation, outcome, respond);
     else
@@ -622,7 +629,7 @@ export class GenerationLifecycle implements TransportHandlers {
       this.#dispatchNext(queue);
     }
     for (const generation of this.#live.values()) {
-      if (generation.state.kind !== "admitting") generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
+      if (isKeptAlive(generation)) generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
       if (generation.state.kind === "dispatched") this.#jobs.renewBody(generation, now);
     }
   }
@@ -639,7 +646,7 @@ export class GenerationLifecycle implements TransportHandlers {
       else if (now - (awaySinceOf(generation) ?? now) > config.redisWaitMs) this.#abandon(generation, unavailable);
       else if (generation.state.kind !== "queued") continue;
       else if (isLost) this.#fail(generation, unavailable);
-      else if (now - generation.startedAt >= generation.admitted.queue.waitMs) this.#expireWait(generation);
+      else if (now - generation.waitsSince >= generation.admitted.queue.waitMs) this.#expireWait(generation);
     }
   }
 
@@ -807,6 +814,15 @@ export class GenerationLifecycle implements TransportHandlers {
   #now(): number {
     return this.#options.clock.now();
   }
+}
+
+/**
+ * A generation that waits for its limits only for a while is silent, so that its refusal still has
+ * the status 429.
+ */
+function isKeptAlive({ state, startedAt }: Generation): boolean {
+  if (state.kind === "limited") return state.until - startedAt > silentWaitMsMax;
+  return state.kind !== "admitting";
 }
 
 /**

@@ -202,7 +202,7 @@ export class GenerationRoutes {
     const model = call?.model ?? String(body.model ?? endpoint.modelDefault);
     const { alt } = request.query as { alt?: string };
     const framing = (endpoint.framingOf ?? profiles[endpoint.dialect].framingOf)(body, call?.method, alt);
-    const replay = () => admission.replay({ request, endpoint, model });
+    const replay = () => admission.replay({ request, endpoint, model, response: reply.raw });
     if (resumable.concerns(request, endpoint, framing) && resolved.expansion?.compacts === undefined)
       return resumable.serve({ request, reply, endpoint, resolved, model, replay }).then(valueOrThrow);
     const begin = (idempotency?: SharedResponse, onEnd?: (outcome: GenerationOutcome) => void) => {

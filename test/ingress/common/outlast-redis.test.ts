@@ -1,3 +1,4 @@
+import type { ServerResponse } from "node:http";
 /**
  * Requests that read or change something in Redis by one command outlast a failure of it. The keys
  * of a cluster fail one by one.
@@ -44,7 +45,10 @@ test("a request that gets another one's answer outlasts a failure of its limits"
   );
   const request = partOf<FastifyRequest>({ caller: { group: "default" } });
   const endpoint = { dialect: "openai-chat" } as ServedEndpoint;
-  assert.deepEqual(await admission.replay({ request, endpoint, model: "sim" }), admitted);
+  assert.deepEqual(
+    await admission.replay({ request, endpoint, model: "sim", response: partOf<ServerResponse>({}) }),
+    admitted,
+  );
 });
 
 test("the answer for an Idempotency-Key is stored when Redis fails at first, and its entry is not freed", async () => {

@@ -8,6 +8,7 @@ import {
   type LimitName,
   type Limits,
   type Reservation,
+  requestLimitsOf,
   reservationOf,
 } from "#access/rate-limits.ts";
 import { nanoOf } from "#ledger/money.ts";
@@ -343,10 +344,12 @@ test("a budget filled by reservations is not spent, and admits again when the ru
 
 test("countRequest uses neither slot nor tokens, and refuses above the request limit", async () => {
   const { counters, keyspace } = countersOf();
-  const subjects = [key({ requestsPerMinute: 2, generationsMax: 1, tokensPerMinute: 1, budgetPerDay: 0 })];
-  assert.equal(counters.countRequest([key({ generationsMax: 1 })]), undefined);
+  const subjects = requestLimitsOf([
+    key({ requestsPerMinute: 2, generationsMax: 1, tokensPerMinute: 1, budgetPerDay: 0 }),
+  ]);
+  assert.deepEqual(requestLimitsOf([key({ generationsMax: 1 })]), []);
   const kinds = [];
-  for (let call = 0; call < 3; call++) kinds.push((await counters.countRequest(subjects))?.kind);
+  for (let call = 0; call < 3; call++) kinds.push((await counters.countRequest(subjects)).kind);
   assert.deepEqual(kinds, ["admitted", "admitted", "refused"]);
   assert.deepEqual(await redis.keys(`${keyspace.limit("key", "key_1", "window").slice(0, -"window".length)}*`), [
     keyspace.limit("key", "key_1", "window"),

@@ -511,6 +511,18 @@ const faults: Fault[] = [
     message: "2:56: groups.default.keyLimits.budgetPerDay: is more than budgetPerMonth, which is 1.5",
   },
   {
+    name: "a wait for limits without onLimit: wait",
+    from: '["*"] }',
+    to: '["*"], accountLimits: { generationsMax: 2, waitMs: 500 } }',
+    message: "2:73: groups.default.accountLimits.waitMs: is of use only with onLimit: wait",
+  },
+  {
+    name: "an unknown way to treat requests over limits",
+    from: '["*"] }',
+    to: '["*"], limits: { generationsMax: 2, onLimit: queue } }',
+    message: '2:67: groups.default.limits.onLimit: must be "refuse" or "wait", not "queue"',
+  },
+  {
     name: "a limit of 0",
     from: '["*"] }',
     to: '["*"], limits: { generationsMax: 0 } }',
