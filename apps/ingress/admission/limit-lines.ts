@@ -7,7 +7,7 @@
  *        ▲          │
  *        └──────────┘                the same limit refused it again: it is the first in its line
  *
- * Keys take turns in the line of their group or account. Those of a line that are due are asked
+ * Keys take turns in the line of their group or account. The requests of a line that are due ask
  * together, up to `turnsMax`. A line that waits for tokens asks for its first request alone: else
  * small requests behind it would take what it waits for.
  */
@@ -33,12 +33,12 @@ export interface LineRefusal {
 }
 
 interface Line<Item> {
-  /** Those that the limit refused again, before all others. */
+  /** The items that the limit refused again; they come before all others. */
   ahead: Item[];
   queue: FairQueue<Item>;
   /** Everything in the line. */
   items: Set<Item>;
-  /** Those whose limits are being asked. */
+  /** The items whose limits are being asked. */
   asking: Set<Item>;
   /** Since they began to ask, one was refused, or a generation ended. */
   isRefused: boolean;
@@ -152,7 +152,7 @@ export class LimitLines<Item extends object> {
     line.dueAt = Math.min(line.dueAt, now);
   }
 
-  /** Those whose turn it is, which then ask, and those that have waited too long and left. */
+  /** The items whose turn it is, which then ask, and the ones that have waited too long and left. */
   takeDue(name: string, now: number): { due: Item[]; expired: Item[] } {
     const line = this.#lines.get(name);
     if (line === undefined) return { due: [], expired: [] };
