@@ -152,7 +152,7 @@ export class LimitLines<Item extends object> {
     line.dueAt = Math.min(line.dueAt, now);
   }
 
-  /** The items whose turn it is, which then ask, and the ones that have waited too long and left. */
+  /** The items whose turn it is, which then ask, and the ones that waited too long and left. */
   takeDue(name: string, now: number): { due: Item[]; expired: Item[] } {
     const line = this.#lines.get(name);
     if (line === undefined) return { due: [], expired: [] };
