@@ -29,6 +29,7 @@ export interface DocumentedMetric {
 
 /** The possible values of labels. They alone bound the number of series of a process. */
 export const labelBounds: Record<string, string> = {
+  affinity: "`kept` or `moved`",
   again: "`yes` or `no`",
   by: "`event loop` or `memory`",
   code: "a code of the gateway's errors",

@@ -46,7 +46,7 @@ const groups = {
     "e2e/{attachments,audio,chat-audio,content,cors,model-lists,models,public-models,realtime,wildcards}.test.ts",
   ],
   "requests-1": [
-    "e2e/{access,background,background-ends,chat,diagnosis,early-limits,leaving,limit-waits,log,once}.test.ts",
+    "e2e/{access,affinity,background,background-ends,chat,diagnosis,early-limits,leaving,limit-waits,log,once}.test.ts",
   ],
   "requests-2": [
     "e2e/{compressed-bodies,operations,protocols,realtime-usage,refused-handshakes,responses-socket,resumable,secret-files,shares}.test.ts",
@@ -55,7 +55,7 @@ const groups = {
     "e2e/{faults,reasoning-turns,repairs,stored-responses,strict-upstreams,unknown-paths,usage,verbatim}.test.ts",
   ],
   worker: [
-    "simulator/{faults,main,realtime,server}.test.ts",
+    "simulator/{faults,main,prompt-cache,realtime,server}.test.ts",
     "worker/{attachments,preparation,routing}/*.test.ts",
     "worker/upstream/{connections,session-call,upstreams}.test.ts",
     "worker/*.test.ts",

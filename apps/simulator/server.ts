@@ -5,11 +5,13 @@
 import { hash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { type Clock, systemClock } from "#service/clock.ts";
 import { type Dialect, Refused, type SentFault, type SimulatedRequest } from "./dialects/dialect.ts";
 import { openaiErrorBody } from "./dialects/openai.ts";
 import { dialects } from "./dialects/registry.ts";
 import { createJournal, type Journal } from "./journal.ts";
 import { type Playing, playEvents, playRefusal, playWhole, sendJson } from "./play.ts";
+import { createPromptCaches } from "./prompt-cache.ts";
 import { addRealtime } from "./realtime/server.ts";
 import { bodyValueOf } from "./request-body.ts";
 import {
@@ -56,6 +58,8 @@ export interface SimulatorOptions {
   key?: string;
   /** Default settings of every answer; its model and its header override them. */
   defaults?: SettingValues;
+  /** For the life of cached prompts. */
+  clock?: Pick<Clock, "now">;
 }
 
 export interface Simulator extends AsyncDisposable {
@@ -82,10 +86,11 @@ const bodyBytesMax = 67_108_864;
 const connectionsWaitingMax = 4_096;
 
 export function createSimulator(options: SimulatorOptions = {}): Simulator {
-  const { host = "127.0.0.1", port = 0, key, defaults = new Map() } = options;
+  const { host = "127.0.0.1", port = 0, key, defaults = new Map(), clock = systemClock } = options;
   const journal = createJournal();
   const wheel = createWheel();
   const series = createSeries();
+  const cacheOf = createPromptCaches(() => clock.now());
   /**
    * Longer than any client's pool keeps an idle connection, so that the server never closes one as
    * a request arrives.
@@ -145,9 +150,9 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
     const playing = { response, wheel, journal, entry, errorBody, headers, retryInBody: dialect?.retryInBody ?? false };
     const refuse = (status: number, message: string) => playRefusal(playing, status, errorBody({ status, message }));
     if (dialect === undefined) return refuse(404, `There is no ${method} ${path}.`);
-    const isAuthenticated =
-      request.headers.authorization === `Bearer ${key}` ||
-      dialect.credentialOf?.({ query, headers: request.headers }) === key;
+    const { authorization } = request.headers;
+    const credential = dialect.credentialOf?.({ query, headers: request.headers });
+    const isAuthenticated = authorization === `Bearer ${key}` || credential === key;
     if (key !== undefined && !isAuthenticated) return refuse(401, "The credential is missing or wrong.");
     if (read.kind === "bad") return refuse(bytes === undefined ? 413 : 400, read.fault);
     const settings = settingsFor(model, headerOf(request, "x-simulate"), defaults);
@@ -155,7 +160,10 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
     perform(
       dialect,
       { ...playing, settings: seriesSettings(settings.value, id ?? model) },
-      { method, path, query, headers: request.headers, body, digest: bodySha256 },
+      {
+        ...{ method, path, query, headers: request.headers, body, digest: bodySha256 },
+        cache: settings.value.promptCache ? cacheOf(`${credential ?? authorization} ${model}`) : undefined,
+      },
     );
   };
 

@@ -78,6 +78,16 @@ export const settingTable = {
     10_000_000,
     "Prompt tokens reported as cached, at most all of them. Unset: a prefix of long prompts.",
   ),
+  "prompt-cache": {
+    kind: "flag",
+    description:
+      "Prompt tokens are cached as at the vendor, for each credential and model: at Anthropic by marks, at OpenAI by the beginning of the prompt. The usage says how many were read and written.",
+  },
+  "cache-minimum": integer(
+    0,
+    tokensMax,
+    "The shortest prompt that `prompt-cache` caches by marks, in tokens. Unset: 1024.",
+  ),
   "image-bytes": integer(0, 33_554_432, "Minimum size of a generated image, in bytes."),
   usage: {
     kind: "choice",
@@ -142,6 +152,8 @@ export interface Settings {
   strictMessages: boolean;
   filterTokens: number | undefined;
   cachedTokens: number | undefined;
+  promptCache: boolean;
+  cacheTokensMin: number;
   imageBytesMin: number;
   usage: (typeof usageModes)[number];
   earlyOpening: boolean;
@@ -241,6 +253,8 @@ function mergedOf(values: SettingValues): Settings {
     strictMessages: values.has("strict-messages"),
     filterTokens: number("filter"),
     cachedTokens: number("cached"),
+    promptCache: values.has("prompt-cache"),
+    cacheTokensMin: number("cache-minimum") ?? 1_024,
     imageBytesMin: number("image-bytes") ?? 0,
     usage: usageModes.find((mode) => mode === text("usage")) ?? "asked",
     earlyOpening: values.has("early-opening"),

@@ -295,3 +295,12 @@ export const sessionCloseMs = 2_000;
 export const refusingTargetsMax = 1_000;
 export const refusedFieldsMax = 32;
 export const refusedFieldsMs = 3_600_000;
+
+/** How long a session's binding lasts after its last use. */
+export const bindingMs = 3_600_000;
+/** A binding in use is announced again after this time, so that others keep it as long. */
+export const bindingRenewedMs = 900_000;
+/** Bindings in Redis, and in the memory of each worker. */
+export const bindingsMax = 100_000;
+/** Bindings that a worker reads at a time. */
+export const bindingsReadMax = 1_000;

@@ -41,6 +41,7 @@ import { measureUsage } from "./process-usage.ts";
 import { WorkerQueues } from "./queues.ts";
 import type { WorkerRedis } from "./redis.ts";
 import { openRelay, type WorkerRelay } from "./relay.ts";
+import { Bindings } from "./routing/bindings.ts";
 import { CircuitBreakers } from "./routing/circuit-breakers.ts";
 import { ContentTimes } from "./routing/content-times.ts";
 import { Credentials } from "./routing/credentials.ts";
@@ -129,6 +130,9 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     ...(deps.subscribers ?? []),
   );
   const routing = openRouting({ redis, keyspace, upstreams, credentials, clock, controls, events }, opened);
+  const bindings = new Bindings({ redis, subscriber, keyspace, clock });
+  opened.defer(() => bindings.close());
+  await withStartupTimeLimits(redis, () => bindings.start());
   const attachments = openAttachments(config, opened);
   const preparationThread = new PreparationThread();
   opened.defer(() => preparationThread.close());
@@ -146,6 +150,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     catalogue: catalogue.current,
     upstreams,
     routing: routing.routing,
+    bindings,
     refusedFields: new RefusedFields(),
     contentTimes,
     preparationThread,
@@ -191,7 +196,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
   });
   const own = {
     notReady: () => (queues.isStopping ? stopping : relay.isReady() ? undefined : "no link to Redis"),
-    status: () => statusOf(catalogue, queues, intake, routing, load, clock),
+    status: () => ({ ...statusOf(catalogue, queues, intake, routing, load, clock), boundSessions: bindings.size }),
   };
   registerProcessMetrics(registry, { ...own, role: "worker" });
   const { requestStop: drain = () => {} } = deps;

@@ -3,6 +3,7 @@
  * schema.ts describes the settings.
  */
 import type { UpstreamDialect } from "#dialects/dialect.ts";
+import { cacheDomainOf, credentialNamesOf } from "./environment.ts";
 import type { CatalogueFile } from "./schema.ts";
 import { type DeclaredModels, modelOf, type PricedModel, wildcardOf } from "./wildcards.ts";
 
@@ -78,6 +79,21 @@ export interface Catalogue extends Pick<CatalogueFile, "currency" | "addresses" 
   modelsOf(group: string): readonly CatalogueModel[];
   /** The wildcards of which a group may use at least some models. */
   wildcardsOf(group: string): readonly CatalogueModel[];
+}
+
+/**
+ * How many prompt caches may serve a model's requests: its targets, times the cache domains of
+ * their credentials.
+ */
+export function cachePlacesOf({ upstreams }: Pick<Catalogue, "upstreams">, { route }: CatalogueModel): number {
+  let count = 0;
+  for (const { upstream: name } of route) {
+    const upstream = upstreams.get(name);
+    if (upstream === undefined) continue;
+    const names = credentialNamesOf(upstream);
+    count += names.length < 2 ? 1 : new Set(names.map((credential) => cacheDomainOf(upstream, credential))).size;
+  }
+  return count;
 }
 
 /** Whether a model can match both a wildcard and a pattern of a group. */

@@ -72,6 +72,12 @@ export const credentialNamesOf = ({
   credentials: readonly string[];
 }): string[] => (credential === undefined ? [...credentials] : [credential, ...credentials]);
 
+/** The prompt cache that a credential uses: that of its organisation, or its own by default. */
+export const cacheDomainOf = (
+  { cacheDomain }: { cacheDomain?: string | Readonly<Record<string, string>> },
+  credential: string,
+): string => (typeof cacheDomain === "string" ? cacheDomain : (cacheDomain?.[credential] ?? credential));
+
 /**
  * The secret of a credential; undefined when its variable is unset or empty. Never log the result.
  */

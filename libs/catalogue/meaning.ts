@@ -49,6 +49,13 @@ function upstreamFindingsOf({ upstreams }: CatalogueFile, environment: Environme
           text: "may not be set here; use `credential` for secrets, the worker sets the other headers",
         }),
       );
+    const { cacheDomain = {} } = upstream;
+    const names = credentialNamesOf(upstream);
+    for (const variable of typeof cacheDomain === "string" ? [] : Object.keys(cacheDomain))
+      if (!names.includes(variable)) {
+        const text = unknownText("credential of this upstream is named", variable, names);
+        findings.push({ path: [...path, "cacheDomain", variable], atKey: true, text });
+      }
     if (!isOffered(upstream, environment)) return findings;
     const address = filledIn(upstream.baseUrl, environment);
     const at = [...path, "baseUrl"];

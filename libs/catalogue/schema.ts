@@ -165,6 +165,8 @@ const timeouts = Type.Object(
 
 const authentications = ["bearer", "x-api-key", "api-key", "x-goog-api-key", "google", "aws"] as const;
 
+const cacheDomainName = text(100, "The name of a cache domain.");
+
 const upstream = Type.Object(
   {
     dialect: Type.Enum(upstreamDialects, {
@@ -190,6 +192,13 @@ const upstream = Type.Object(
       description:
         "Further credentials of the same kind, used in turn. A credential that is refused or exhausted has a cooldown of its own.",
     }),
+    cacheDomain: Type.Optional(
+      Type.Union([cacheDomainName, Type.Record(Type.String(), cacheDomainName, { maxProperties: 101 })], {
+        faultText: "must be a name of 1 to 100 characters, or names by the variables of credentials",
+        description:
+          "Credentials of one organisation, workspace or project share the vendor's prompt cache: a name for all credentials of this upstream, or names by credential, such as `{ KEY_A: acme, KEY_B: acme }`. The requests of a session use the credentials of one domain in turn. Default: each credential has its own.",
+      }),
+    ),
     concurrencyMax: Type.Optional(
       Type.Integer({
         minimum: 1,
@@ -381,6 +390,11 @@ const model = Type.Object(
           "What the model accepts and refuses, where that differs from the defaults for its name (libs/dialects/neutral/model-traits.ts).",
       }),
     ),
+    affinity: Type.Enum(["session", "off"] as const, {
+      default: "session",
+      description:
+        "`session`: the requests of a session go to the same target and the same credential, or cache domain, while these can serve, so that the upstream finds their beginning in its prompt cache. `off`: each request is placed anew.",
+    }),
     timeouts: overridingTimeouts("this model"),
     route: Type.Array(
       Type.Object(

@@ -59,6 +59,8 @@ export interface CallInfo {
   readonly model: string;
   /** The name of the credential; undefined for an upstream without one. */
   readonly credential: string | undefined;
+  /** Whether it goes where its session is expected; undefined for a request without a session. */
+  readonly affinity?: "kept" | "moved" | undefined;
   /** The caller already has a part of the answer, and this call resumes it. */
   readonly resumes: boolean;
   /** Below that of the attempt. */

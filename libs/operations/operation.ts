@@ -28,6 +28,11 @@ export interface Operation {
    */
   isRepeatable: boolean;
   /**
+   * Upstreams cache the prompts of later requests' beginnings, so that the requests of a session
+   * belong to one target. A session of messages has a connection instead.
+   */
+  cachesPrompts?: boolean;
+  /**
    * The answer is a stream of text: a caller who leaves is billed for the produced part. Otherwise
    * it is billed for the estimate.
    */

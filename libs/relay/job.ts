@@ -55,6 +55,12 @@ const generationJobSchema = Type.Object({
         "The values of `UsageBounds` in their order; absent for a request with one choice and nothing unusual.",
     }),
   ),
+  session: Type.Optional(
+    Type.String({
+      pattern: "^[0-9A-Za-z_-]{22}$",
+      description: "Names the caller's session, for its key and model: a hash. Absent where no choice depends on it.",
+    }),
+  ),
   traceparent: Type.Optional(
     Type.String({
       maxLength: 200,

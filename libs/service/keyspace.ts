@@ -66,6 +66,10 @@ export function keyspaceOf(namespace: string, protocols: Protocols = ownProtocol
     runs: family("runs"),
     /** Hash: what another ingress needs to take such a generation over. */
     run: (member: string) => `${family("runs")}:run:${member}`,
+    /** Stream: where sessions are served, other than at their first place (routing/bindings.ts). */
+    bindings: family("bindings"),
+    /** Pub/sub channel: announces an entry of `bindings`. */
+    bindingsChanged: `${namespace}:bindings:changed`,
     /** Hash: an upstream's target → its circuit breaker (JSON). */
     circuitBreakers: family("circuit-breakers"),
     /** Sorted set: the used slots of an upstream with `concurrencyMax` → when each expires. */

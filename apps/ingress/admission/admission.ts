@@ -6,13 +6,14 @@
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
-import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
-import { isForm } from "#operations/operations.ts";
+import { type Catalogue, type CatalogueModel, cachePlacesOf } from "#catalogue/catalogue.ts";
+import { isForm, operations } from "#operations/operations.ts";
 import { contentTypeLengthMax } from "#relay/bounds.ts";
 import type { BeginTrace } from "#tracing/tracing.ts";
 import { requestIdHeadersOf, type ServedEndpoint } from "../common/endpoints.ts";
 import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
 import { Refusal, type Result, refusalOf } from "../common/refusal.ts";
+import { type SessionSource, sessionOf } from "../request/session.ts";
 import type { Admitted, GenerationRequest } from "./generation-request.ts";
 import type { LimitsState, RateLimiter } from "./rate-limits.ts";
 
@@ -88,8 +89,11 @@ export class Admission {
     return this.#options.limits.check(caller, dialect, operation, replay)?.catch(() => undefined);
   }
 
-  /** Finds the model and checks the headers. */
-  admit(request: GenerationRequest): Result<Admitted> {
+  /**
+   * Finds the model and checks the headers. `source` is the body, for a request that may belong to
+   * a session.
+   */
+  admit(request: GenerationRequest, source: SessionSource | undefined): Result<Admitted> {
     const { http, requestId, endpoint, priceVersion } = request;
     const { draining, catalogueInForceAs, beginTrace } = this.#options;
     const { caller, url, headers } = http;
@@ -100,12 +104,20 @@ export class Admission {
     if (requested instanceof Refusal) return requested;
     if (contentType instanceof Refusal) return contentType;
     if (maxWaitMs instanceof Refusal) return maxWaitMs;
+    const affinity = headers[affinityHeader];
+    if (affinity !== undefined && affinity !== "off" && affinity !== "session") return unknownAffinity;
+    const hasSession =
+      source !== undefined &&
+      affinity !== "off" &&
+      operations[endpoint.operation].cachesPrompts === true &&
+      dependsOnSession(catalogue, requested);
     const model = request.queue === undefined ? requested : { ...requested, queue: request.queue };
     return {
       id: generationIdOf(requestId),
       model,
       catalogue: priceVersion === undefined ? catalogue : catalogueInForceAs(priceVersion),
       queue: catalogue.queues.get(model.queue) ?? { waitingMax: 0, waitMs: 0 },
+      session: hasSession ? sessionOf(headers, source, { keyId: caller.id, model: requested.id }) : undefined,
       maxWaitMs,
       weight: catalogue.groups.get(caller.group)?.weight ?? 1,
       contentType,
@@ -127,6 +139,26 @@ function contentTypeOf({ "content-type": type = "" }: IncomingHttpHeaders): Resu
     code: "unsupported_media_type",
     message: `The content type is longer than ${contentTypeLengthMax} characters.`,
   });
+}
+
+const affinityHeader = "x-sluice-affinity";
+const unknownAffinity = refusalOf(
+  `The header ${affinityHeader} must be "off", or "session", which is the default.`,
+  affinityHeader,
+);
+
+/** The models whose requests may be served at several places, for each catalogue. */
+const answersOfCatalogues = new WeakMap<Catalogue, WeakMap<CatalogueModel, boolean>>();
+
+/** Whether the worker chooses a place for a model's requests, or for those of a fallback. */
+function dependsOnSession(catalogue: Catalogue, model: CatalogueModel): boolean {
+  const answers = answersOfCatalogues.get(catalogue) ?? new WeakMap<CatalogueModel, boolean>();
+  answersOfCatalogues.set(catalogue, answers);
+  const models = () => [model, ...model.fallbacks.flatMap((id) => catalogue.modelWith(id) ?? [])];
+  const answer =
+    answers.get(model) ?? models().some((one) => one.affinity === "session" && cachePlacesOf(catalogue, one) > 1);
+  answers.set(model, answer);
+  return answer;
 }
 
 const maxWaitHeader = "x-sluice-max-wait";

@@ -70,6 +70,8 @@ export interface Admitted {
   catalogue: Pick<Catalogue, "groups" | "version" | "modelFor" | "modelWith">;
   /** How many generations may wait on its queue in this ingress, and how long. */
   queue: { readonly waitingMax: number; readonly waitMs: number };
+  /** Names the caller's session in a job; undefined where no choice of the worker depends on it. */
+  session: string | undefined;
   /** The caller's limit on the wait for a worker, in milliseconds from its admission. */
   maxWaitMs: number | undefined;
   /** The weight of the caller's group. */

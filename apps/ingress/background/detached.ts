@@ -295,23 +295,26 @@ export class DetachedGenerations {
     // The request itself would keep its body and its socket until the generation ends.
     const { caller, url, headers, bodyClaim } = request;
     const { layers, storage } = start.answered?.() ?? {};
-    const refusal = this.#options.generations.begin({
-      layers: { sink: start.live ?? nobody, detached: response, ...layers },
-      storage,
-      http: { caller, url, headers, bodyClaim },
-      requestId,
-      endpoint,
-      model: run.model,
-      framing: run.framing,
-      demand: body.demand,
-      bytes: body.bytes,
-      labels: run.labels ?? labelsOf(caller, headers, body.body),
-      onBound,
-      earlier: start.earlier,
-      receivedAt: run.receivedAt,
-      priceVersion: run.priceVersion,
-      ...(run.isBackground && { queue: backgroundQueue }),
-    });
+    const refusal = this.#options.generations.begin(
+      {
+        layers: { sink: start.live ?? nobody, detached: response, ...layers },
+        storage,
+        http: { caller, url, headers, bodyClaim },
+        requestId,
+        endpoint,
+        model: run.model,
+        framing: run.framing,
+        demand: body.demand,
+        bytes: body.bytes,
+        labels: run.labels ?? labelsOf(caller, headers, body.body),
+        onBound,
+        earlier: start.earlier,
+        receivedAt: run.receivedAt,
+        priceVersion: run.priceVersion,
+        ...(run.isBackground && { queue: backgroundQueue }),
+      },
+      body,
+    );
     if (refusal !== undefined) {
       this.#running.delete(run.id);
       response.leave("lost");

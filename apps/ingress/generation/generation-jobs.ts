@@ -98,7 +98,7 @@ export class GenerationJobs {
 function jobOf(generation: Generation, attempt: number, owner: string): GenerationJob {
   const { number, facts, fallbacks, request } = generation;
   const { http, endpoint, framing, demand, bytes, labels, storage } = request;
-  const { id, model, contentType, catalogue, trace } = generation.admitted;
+  const { id, model, contentType, catalogue, session, trace } = generation.admitted;
   const { dialect, operation } = endpoint;
   const { group, account } = http.caller;
   const { delivered } = generation.answer;
@@ -119,6 +119,7 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
     ...(request.earlier !== undefined && {
       recorded: { generation: facts.generationId, attempt: attemptsBefore(generation) + attempt },
     }),
+    ...(session !== undefined && { session }),
     ...(trace !== undefined && headersOf(trace)),
     ...(storage !== undefined && { storage }),
     ...(delivered !== undefined && { delivered }),

@@ -74,6 +74,7 @@ import {
 } from "../common/failures.ts";
 import { Refusal, type Result } from "../common/refusal.ts";
 import type { ContentRecorder } from "../content/content-recorder.ts";
+import type { SessionSource } from "../request/session.ts";
 import { responseFor } from "../response/response-for.ts";
 import { billOf } from "./bill.ts";
 import { endedEventOf, Generation } from "./generation.ts";
@@ -136,12 +137,13 @@ export class GenerationLifecycle implements TransportHandlers {
    * Starts a generation. It then owns the response and the body's claim on memory, and always ends
    * the response. A refused request keeps both, and its caller answers it: its model or a header is
    * not valid, this process stops or is not connected, an operator drains this queue, or this
-   * process or this queue has no capacity for the key.
+   * process or this queue has no capacity for the key. `source` names the session of a request to
+   * a model with several targets or credentials.
    */
-  begin(request: GenerationRequest): Refusal | undefined {
+  begin(request: GenerationRequest, source?: SessionSource): Refusal | undefined {
     let hasBegun = false;
     try {
-      const refusal = this.#begin(request);
+      const refusal = this.#begin(request, source);
       hasBegun = refusal === undefined;
       return refusal;
     } finally {
@@ -149,9 +151,9 @@ export class GenerationLifecycle implements TransportHandlers {
     }
   }
 
-  #begin(request: GenerationRequest): Refusal | undefined {
+  #begin(request: GenerationRequest, source: SessionSource | undefined): Refusal | undefined {
     const { clock, controls, admission, content } = this.#options;
-    const admitted = admission.admit(request);
+    const admitted = admission.admit(request, source);
     if (admitted instanceof Refusal) return admitted;
     const { model } = admitted;
     const queue = this.#queues.of(model.queue);

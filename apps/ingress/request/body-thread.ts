@@ -1,12 +1,14 @@
 /** The thread in which large bodies are read and checked. */
 
 import type { Failure } from "#dialects/errors.ts";
+import { operations } from "#operations/operations.ts";
 import { bufferOf, type Sent, serveTasks } from "#service/task-thread.ts";
 import { endpoints, type ServedEndpoint } from "../common/endpoints.ts";
 import { Refusal, type Result } from "../common/refusal.ts";
 import { checkBody, type ReadBody, readForm, readJson, settingsOf } from "./body.ts";
 import { type InteractionRequest, readInteraction } from "./interactions.ts";
 import { type ModelPath, type OllamaRequest, readOllamaRequest } from "./ollama.ts";
+import { openerToKeep } from "./session.ts";
 import { type CallerFrame, callerFrameOf } from "./socket-frame.ts";
 
 export type BodyTask =
@@ -31,7 +33,9 @@ async function answerOf(task: BodyTask): Promise<Result<BodyAnswer>> {
   const endpoint = endpoints.get(task.endpoint) as ServedEndpoint;
   const read = task.contentType === undefined ? readJson(bytes) : await readForm(endpoint, bytes, task.contentType);
   const checked: Result<ReadBody> = read instanceof Refusal ? read : checkBody(endpoint, read);
-  return checked instanceof Refusal ? checked : { ...checked, body: settingsOf(checked.body) };
+  if (checked instanceof Refusal) return checked;
+  const opener = operations[endpoint.operation].cachesPrompts ? openerToKeep(checked.body) : undefined;
+  return { ...checked, body: settingsOf(checked.body), ...(opener !== undefined && { opener }) };
 }
 
 /** The frame without its bytes, which the sender has. */

@@ -36,6 +36,8 @@ export type Body = Record<string, unknown>;
 export interface ReadBody {
   body: Body;
   demand: Demand;
+  /** The beginning of the conversation in a body of which only the settings are here. */
+  opener?: string | undefined;
   /** The stored objects that the body refers to. */
   references?: StoredReferences | undefined;
 }

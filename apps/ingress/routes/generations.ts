@@ -30,6 +30,7 @@ import { servedBodyOf, servedPathOf } from "../common/vendor-paths.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import { fingerprintOf, type Idempotency, nameOf } from "../idempotency/idempotency.ts";
 import { type BodyReader, isReadAtOnce } from "../request/body-reader.ts";
+import type { SessionSource } from "../request/session.ts";
 import type { SharedResponse } from "../response/shared-response.ts";
 import { noBytes, type RequestBodies } from "../server/request-bodies.ts";
 import type { ResolvedBody, Storing } from "../stored/storing.ts";
@@ -208,18 +209,21 @@ export class GenerationRoutes {
     const begin = (idempotency?: SharedResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
       const { layers, ...answer } = storing.answered(request, endpoint, resolved, { framing });
       const response = { sink: reply.raw, idempotency, ...layers };
-      const refusal = generations.begin({
-        http: request,
-        requestId: request.id,
-        endpoint,
-        model,
-        demand,
-        bytes,
-        labels: labelsOf(request.caller, request.headers, body),
-        ...answer,
-        layers: response,
-        onEnd,
-      });
+      const refusal = generations.begin(
+        {
+          http: request,
+          requestId: request.id,
+          endpoint,
+          model,
+          demand,
+          bytes,
+          labels: labelsOf(request.caller, request.headers, body),
+          ...answer,
+          layers: response,
+          onEnd,
+        },
+        resolved,
+      );
       request.isGeneration = refusal === undefined;
       return refusal;
     };
@@ -239,9 +243,9 @@ export function beginAnswer(
   generations: GenerationLifecycle,
   http: FastifyRequest,
   reply: FastifyReply,
-  request: Omit<GenerationRequest, "http" | "requestId">,
+  { source, ...request }: Omit<GenerationRequest, "http" | "requestId"> & { source: SessionSource },
 ): undefined {
-  valueOrThrow(generations.begin({ http, requestId: http.id, ...request }));
+  valueOrThrow(generations.begin({ http, requestId: http.id, ...request }, source));
   http.isGeneration = true;
   reply.hijack();
 }

@@ -106,6 +106,7 @@ async function begin(
     endpoint: responses,
     model: String(body.model),
     demand,
+    source: resolved,
     bytes: resolved.bytes,
     labels: labelsOf(caller, request.headers, body),
     ...answer,

@@ -92,7 +92,7 @@ async function begin(
   }
   valueOrThrow(bodies.reserve(request, bytes.length));
   const endpoint = endpointOf(path);
-  const { demand } = valueOrThrow(await bodyClaim.during(Promise.resolve(reader.read(endpoint, bytes, { key }))));
+  const source = valueOrThrow(await bodyClaim.during(Promise.resolve(reader.read(endpoint, bytes, { key }))));
   const { streams } = ollamaRequest;
   const translation = { translation: ollamaTranslationOf(answer), streams, claim: recorded.claim(key) };
   return beginAnswer(generations, request, reply, {
@@ -100,7 +100,8 @@ async function begin(
     endpoint,
     model: modelIdOf(model),
     framing: streams ? "sse" : "whole",
-    demand,
+    demand: source.demand,
+    source,
     bytes,
     layers: { sink: reply.raw, translation },
   });

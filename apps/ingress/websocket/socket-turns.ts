@@ -183,17 +183,20 @@ export class Turns {
     if (generates) {
       const response = this.#responseFor(frame.streamId);
       const { layers, ...answer } = storing.answered(request, responses, resolved, { framing: "sse", previousId });
-      const refusal = generations.begin({
-        http: request,
-        requestId,
-        endpoint: responses,
-        model,
-        demand,
-        bytes,
-        labels: labelsOf(request.caller, request.headers, body),
-        ...answer,
-        layers: { sink: response, ...layers },
-      });
+      const refusal = generations.begin(
+        {
+          http: request,
+          requestId,
+          endpoint: responses,
+          model,
+          demand,
+          bytes,
+          labels: labelsOf(request.caller, request.headers, body),
+          ...answer,
+          layers: { sink: response, ...layers },
+        },
+        resolved,
+      );
       if (refusal !== undefined) response.close();
       valueOrThrow(refusal);
       this.#unread.add(response);

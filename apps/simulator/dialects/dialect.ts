@@ -3,6 +3,7 @@
  * `play.ts` decides when and how much of it is sent.
  */
 import type { IncomingHttpHeaders } from "node:http";
+import type { PromptCache } from "../prompt-cache.ts";
 import type { Settings } from "../settings.ts";
 
 export interface SimulatedRequest {
@@ -19,6 +20,8 @@ export interface SimulatedRequest {
    */
   digest: string;
   settings: Settings;
+  /** That of its credential and model, with the setting `prompt-cache`. */
+  cache: PromptCache | undefined;
 }
 
 /** A streamed answer. All texts are whole events, including their empty lines. */

@@ -1,4 +1,6 @@
 /** The common part of OpenAI's dialects: endpoints, streams and errors. */
+import type { Usage } from "../answer/compose.ts";
+import type { PromptCache } from "../prompt-cache.ts";
 import { type Dialect, type Fault, type Script, stringOf } from "./dialect.ts";
 
 const typeOf = (status: number) => {
@@ -33,3 +35,16 @@ export const openaiScript = (script: Partial<Script> & Pick<Script, "length" | "
   errorEvent: (message) => `data: ${openaiErrorBody({ status: 500, message })}\n\n`,
   ...script,
 });
+
+/** The usage with the tokens that a cache has, in whole steps. */
+export function cachedUsageOf(cache: PromptCache | undefined, body: unknown, usage: Usage): Usage {
+  if (cache === undefined) return usage;
+  const { tools, instructions, messages, input, prompt_cache_key: key } = body as Record<string, unknown>;
+  const turns = messages ?? input;
+  const parts = [tools, instructions, ...(Array.isArray(turns) ? turns : [turns])];
+  const { read } = cache.automatic(
+    parts.flatMap((part) => (part === undefined || part === null ? [] : [JSON.stringify(part)])),
+    typeof key === "string" ? key : "",
+  );
+  return { ...usage, cachedTokens: Math.min(read, Math.floor(usage.promptTokens / 128) * 128) };
+}

@@ -56,10 +56,12 @@ import { quietMsMin, unclaimedAnswerBytesMax } from "../bounds.ts";
 import { continues as continuesText, type Exchange, type Exchanged, lost } from "../preparation/exchange.ts";
 import { exchangeOf } from "../preparation/operations.ts";
 import { Preparation, type PreparationThread } from "../preparation/preparation.ts";
+import { SessionRoute } from "../routing/affinity.ts";
+import type { Bindings } from "../routing/bindings.ts";
 import type { ContentTimes } from "../routing/content-times.ts";
 import type { RefusedFields } from "../routing/refused-fields.ts";
 import { classifyFailure, type FailureClass, outcomeOf, RetryState } from "../routing/retry-state.ts";
-import { type Candidate, candidatesOf } from "../routing/route.ts";
+import { type Candidate, candidatesOf, drawnOrder } from "../routing/route.ts";
 import type { CallOutcome, Permit, Routing } from "../routing/routing.ts";
 import type { UpstreamHandlers, UpstreamHeaders } from "../upstream/pooled-call.ts";
 import type { SessionCall } from "../upstream/session-call.ts";
@@ -78,6 +80,7 @@ export interface AttemptDeps {
   catalogue(): Catalogue;
   upstreams: Upstreams;
   routing: Routing;
+  bindings: Pick<Bindings, "placeOf" | "bind">;
   refusedFields: RefusedFields;
   contentTimes: ContentTimes;
   preparationThread: PreparationThread;
@@ -129,6 +132,8 @@ export class Attempt {
   #request: Request | undefined;
   /** The last call, which may be over. */
   #call: TargetCall | undefined;
+  /** Where its caller's session belongs; undefined for a request without one. */
+  #affinity: SessionRoute | undefined;
   /** The connection of the last call, if it is a session's. */
   #session: SessionCall | undefined;
   #firstCallAt = 0;
@@ -216,10 +221,13 @@ export class Attempt {
 
   /** Undefined once the attempt is over. */
   async #readRequest(): Promise<Request | undefined> {
-    const { group, model: id, fallbacks = [], body: inJob, generation } = this.#job;
+    const { group, model: id, fallbacks = [], body: inJob, generation, session } = this.#job;
     const catalogue = this.#deps.catalogue();
     const model = catalogue.modelFor(group, id);
-    const candidates = model === undefined ? [] : candidatesOf(catalogue, group, model, fallbacks, Math.random);
+    if (session !== undefined && model?.affinity === "session")
+      this.#affinity = new SessionRoute(session, this.#deps.bindings);
+    const order = this.#affinity ?? drawnOrder(Math.random);
+    const candidates = model === undefined ? [] : candidatesOf(catalogue, { group, model, allowed: fallbacks }, order);
     if (candidates.length === 0) {
       this.#fail({
         code: "unavailable",
@@ -282,6 +290,7 @@ export class Attempt {
       candidate,
       `${generation}-${attempt}-${retryState.calls}`,
       account ?? keyId,
+      this.#affinity?.credentialsAt(candidate),
     );
     if (permission.kind === "blocked") {
       retryState.blocked(candidate, permission.by, Math.max(1, permission.forMs), clock.now());
@@ -331,6 +340,7 @@ export class Attempt {
     const call = new TargetCall({
       candidate,
       permit,
+      affinity: this.#affinityOf(candidate, permit),
       exchange,
       attempt: this.#info,
       number: retryState.calls,
@@ -369,6 +379,11 @@ export class Attempt {
       call.connection = upstreams.call(upstream, permit.credential, request, handlers, isRepeatable);
     }
     if (this.#isBlocked) call.flow(false);
+  }
+
+  #affinityOf(candidate: Candidate, { credential }: Permit): CallInfo["affinity"] {
+    if (this.#affinity === undefined) return undefined;
+    return this.#affinity.expects(candidate, credential) ? "kept" : "moved";
   }
 
   /** The upstream must not be read: the caller is slow, or the answer waits for memory. */
@@ -411,6 +426,7 @@ export class Attempt {
     if (call.heldBytes > unclaimedAnswerBytesMax) this.#claimMemory(call);
     if (step.kind !== "failed" && call.hasContent && !call.isProven) {
       this.#targets.proven(call);
+      this.#affinity?.served(call.candidate, call.permit.credential);
       this.#learnFrom(call);
       this.#preparation.forget();
     }
@@ -619,6 +635,7 @@ export class Attempt {
     call.isOver = true;
     this.#malformedEvents += call.diagnosis.malformedEvents ?? 0;
     this.#targets.ended(call, outcome);
+    if (outcome !== undefined && outcome !== "answered") this.#affinity?.failed(call.candidate, call.permit.credential);
   }
 
   /** The call is complete, or nobody waits for it any more. */
@@ -800,6 +817,7 @@ export class Attempt {
 
   /** The relay forgets the attempt, so its slot is free. */
   forget(): void {
+    this.#affinity?.over();
     this.#slot.release();
     this.#claim?.end();
     const failure = this.#failure;

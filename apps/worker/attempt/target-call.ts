@@ -29,6 +29,7 @@ const openBrace = 0x7b;
 interface CallOptions {
   candidate: Candidate;
   permit: Permit;
+  affinity: CallInfo["affinity"];
   exchange: Exchange;
   attempt: AttemptInfo;
   /** Counted from 1. */
@@ -81,7 +82,8 @@ export class TargetCall implements CallProgress, AnsweringCall {
   #hangUp: NodeJS.Timeout | undefined;
   #isConnectionOver = false;
 
-  constructor({ candidate, permit, exchange, attempt, number, resumes, isQuoted, earlier, now }: CallOptions) {
+  constructor({ candidate, permit, affinity, exchange, attempt, number, ...options }: CallOptions) {
+    const { resumes, isQuoted, earlier, now } = options;
     this.candidate = candidate;
     this.permit = permit;
     this.exchange = exchange;
@@ -92,6 +94,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
       targetModel: candidate.target.model,
       model: candidate.model.id,
       credential: permit.credential,
+      affinity,
       resumes,
       trace: attempt.trace && childOf(attempt.trace),
     };

@@ -106,6 +106,12 @@ export function createAttemptMetrics(
     ["upstream", "kind"],
     () => combinationsOf({ upstream: upstreams(), kind: repairKinds }),
   );
+  const affinity = counter(
+    "sluice_session_answers_total",
+    "Answers to requests of sessions: `kept` from the target and credential where the session is expected, or `moved` to others.",
+    ["upstream", "affinity"],
+    () => combinationsOf({ upstream: upstreams(), affinity: ["kept", "moved"] }),
+  );
   const malformedEvents = counter(
     "sluice_upstream_malformed_events_total",
     "Events of upstreams' streams that could not be read. One that may have carried content fails its answer.",
@@ -131,7 +137,10 @@ export function createAttemptMetrics(
     taken: ({ attempt: { queue }, queueWaitMs }) => queueWait.add({ queue }, queueWaitMs / 1_000),
     upstreamCallStarted: ({ call: { upstream, number } }) =>
       upstreamCalls.inc({ upstream, again: number > 1 ? "yes" : "no" }),
-    firstContent: ({ call: { upstream }, sinceCallMs }) => firstToken.add({ upstream }, sinceCallMs / 1_000),
+    firstContent: ({ call, sinceCallMs }) => {
+      firstToken.add({ upstream: call.upstream }, sinceCallMs / 1_000);
+      if (call.affinity !== undefined) affinity.inc({ upstream: call.upstream, affinity: call.affinity });
+    },
     chunk: ({ call: { upstream }, gapMs }) => tokenGap.add({ upstream }, gapMs / 1_000),
     upstreamCallFailed: ({ call, failure: { code }, diagnosis, repair }) => {
       if (repair !== undefined) repairs.inc({ upstream: call.upstream, kind: repair.kind });

@@ -28,6 +28,9 @@ export type Refusal = "credential" | "quota" | "missing";
 
 type TargetRef = Pick<Candidate, "upstream" | "key" | "name">;
 
+/** Turns are counted up to a number that all numbers of credentials up to 16 divide. */
+const turnsMax = 720_720;
+
 /** Why and until when callers do not get a credential at a target. */
 interface Cooldown {
   /** `<target>: <credential>`, with the name of the target that logs and metrics have. */
@@ -53,20 +56,28 @@ export class Credentials {
   readonly #cooldowns = new Map<string, Cooldown>();
   readonly #turns = new Map<string, number>();
 
-  /** The next credential in turn that does not cool down for this caller. */
-  choose({ upstream, key }: TargetRef, caller: string, now: number): Chosen {
-    const names = credentialNamesOf(upstream);
+  /**
+   * The next credential in turn that does not cool down for this caller. `groups` are preferred in
+   * their order; by default all credentials are one.
+   */
+  choose(
+    { upstream, key }: TargetRef,
+    caller: string,
+    now: number,
+    groups: readonly (readonly string[])[] = [credentialNamesOf(upstream)],
+  ): Chosen {
     const turn = this.#turns.get(upstream.name) ?? 0;
-    if (names.length > 1) this.#turns.set(upstream.name, (turn + 1) % names.length);
+    if (groups.some(({ length }) => length > 1)) this.#turns.set(upstream.name, (turn + 1) % turnsMax);
     let soonest: { by: Cooldown["by"]; forMs: number } | undefined;
-    for (let index = 0; index < Math.max(1, names.length); index++) {
-      const credential = names[(turn + index) % names.length];
-      const cooldown = this.#cooldowns.get(idOf(key, credential));
-      const until = cooldown === undefined ? 0 : Math.max(cooldown.until, cooldown.callers.get(caller) ?? 0);
-      if (cooldown === undefined || until <= now) return { kind: "chosen", credential };
-      const forMs = until - now;
-      if (soonest === undefined || forMs < soonest.forMs) soonest = { by: cooldown.by, forMs };
-    }
+    for (const names of groups)
+      for (let index = 0; index < Math.max(1, names.length); index++) {
+        const credential = names[(turn + index) % names.length];
+        const cooldown = this.#cooldowns.get(idOf(key, credential));
+        const until = cooldown === undefined ? 0 : Math.max(cooldown.until, cooldown.callers.get(caller) ?? 0);
+        if (cooldown === undefined || until <= now) return { kind: "chosen", credential };
+        const forMs = until - now;
+        if (soonest === undefined || forMs < soonest.forMs) soonest = { by: cooldown.by, forMs };
+      }
     return { kind: "blocked", ...(soonest as { by: Cooldown["by"]; forMs: number }) };
   }
 

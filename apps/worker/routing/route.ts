@@ -17,21 +17,34 @@ export interface Candidate {
 }
 
 /**
+ * The order of targets of one model: neighbours with weights are ranked, and all of them are then
+ * arranged.
+ */
+export interface TargetOrder {
+  ranked(neighbours: readonly Candidate[]): Candidate[];
+  arranged(candidates: Candidate[]): Candidate[];
+}
+
+/** An order by weights, drawn anew each time. `random` returns numbers from 0 to below 1. */
+export const drawnOrder = (random: () => number): TargetOrder => ({
+  ranked: (neighbours) => shuffled(neighbours, random),
+  arranged: (candidates) => candidates,
+});
+
+/**
  * The model's own targets, then those of its fallbacks that are `allowed` and that the group may
- * use. `random` returns numbers from 0 to below 1.
+ * use.
  */
 export function candidatesOf(
   catalogue: Catalogue,
-  group: string,
-  model: CatalogueModel,
-  allowed: readonly string[],
-  random: () => number,
+  { group, model, allowed }: { group: string; model: CatalogueModel; allowed: readonly string[] },
+  order: TargetOrder,
 ): Candidate[] {
-  const own = inTurn(routeOf(catalogue, model), random);
+  const own = inTurn(routeOf(catalogue, model), order);
   const fallbacks = model.fallbacks.filter((id) => allowed.includes(id));
   if (fallbacks.length === 0) return own;
   const others = fallbacks.flatMap((id) => catalogue.modelFor(group, id) ?? []);
-  return [...own, ...others.flatMap((other) => inTurn(routeOf(catalogue, other), random))];
+  return [...own, ...others.flatMap((other) => inTurn(routeOf(catalogue, other), order))];
 }
 
 /** The targets of each model, which do not change within a catalogue. */
@@ -56,32 +69,34 @@ const newRouteOf = ({ upstreams }: Catalogue, model: CatalogueModel): Candidate[
     return [{ model, target, upstream, key, name, timeouts }];
   });
 
-/**
- * The targets in the order of the catalogue. Neighbours with weights are shuffled by their weights.
- */
-function inTurn(route: readonly Candidate[], random: () => number): Candidate[] {
+/** The targets in the order of the catalogue, neighbours with weights in theirs. */
+function inTurn(route: readonly Candidate[], order: TargetOrder): Candidate[] {
   const ordered: Candidate[] = [];
   let weighted: Candidate[] = [];
-  const shuffle = () => {
-    while (weighted.length > 0) {
-      const point = random() * weighted.reduce((sum, { target: { weight = 0 } }) => sum + weight, 0);
-      let passed = 0;
-      const index = weighted.findIndex(({ target: { weight = 0 } }) => {
-        passed += weight;
-        return point < passed;
-      });
-      ordered.push(...weighted.splice(Math.max(0, index), 1));
-    }
-  };
   for (const candidate of route) {
     if (candidate.target.weight !== undefined) {
       weighted.push(candidate);
       continue;
     }
-    shuffle();
-    ordered.push(candidate);
+    ordered.push(...order.ranked(weighted), candidate);
+    weighted = [];
   }
-  shuffle();
-  weighted = [];
+  ordered.push(...order.ranked(weighted));
+  return order.arranged(ordered);
+}
+
+/** By their weights. */
+function shuffled(neighbours: readonly Candidate[], random: () => number): Candidate[] {
+  const left = [...neighbours];
+  const ordered: Candidate[] = [];
+  while (left.length > 0) {
+    const point = random() * left.reduce((sum, { target: { weight = 0 } }) => sum + weight, 0);
+    let passed = 0;
+    const index = left.findIndex(({ target: { weight = 0 } }) => {
+      passed += weight;
+      return point < passed;
+    });
+    ordered.push(...left.splice(Math.max(0, index), 1));
+  }
   return ordered;
 }

@@ -54,11 +54,19 @@ export class Routing {
     this.#credentials = credentials;
   }
 
-  /** `holder` names the call and is unique; `caller` the account or the key of its request. */
-  async permit(candidate: Candidate, holder: string, caller: string): Promise<Permission> {
+  /**
+   * `holder` names the call and is unique; `caller` the account or the key of its request.
+   * `credentials` are those of the target in the order of its session.
+   */
+  async permit(
+    candidate: Candidate,
+    holder: string,
+    caller: string,
+    credentials?: readonly (readonly string[])[],
+  ): Promise<Permission> {
     const { upstream, name: key } = candidate;
     const now = this.#clock.now();
-    const chosen = this.#credentials.choose(candidate, caller, now);
+    const chosen = this.#credentials.choose(candidate, caller, now, credentials);
     if (chosen.kind === "blocked") return chosen;
     const isProbe = this.#circuitBreakers.stateOf(key, now) !== "closed";
     const openMs = isProbe ? await this.#circuitBreakers.enter(key, holder, now) : 0;

@@ -2,4 +2,8 @@
 import { conversationOperation } from "../conversation-operation.ts";
 import type { Operation } from "../operation.ts";
 
-export const answer: Operation = { ...conversationOperation("answer", "input and output"), reportsProgress: true };
+export const answer: Operation = {
+  ...conversationOperation("answer", "input and output"),
+  cachesPrompts: true,
+  reportsProgress: true,
+};

@@ -58,6 +58,7 @@ export const completion: Operation = {
   endpoints: [{ path: "/v1/completions", dialect: "openai-chat", schema: completionRequestSchema }],
   bills: "input and output",
   isRepeatable: true,
+  cachesPrompts: true,
   reportsProgress: true,
   demandOf: ({ prompt, max_tokens: tokensMax, n, best_of: attempts, logprobs }) => ({
     outputTokensMax: tokensMax === 0 ? 1 : isCount(tokensMax) ? tokensMax : undefined,

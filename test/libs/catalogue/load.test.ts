@@ -91,6 +91,7 @@ test("absent settings have their documented defaults", () => {
     prices: { inputPerMillion: 1, outputPerMillion: 2, ...noOtherPrices },
     retries: 2,
     fallbacks: [],
+    affinity: "session",
     deterministic: false,
     route: [{ upstream: "openai", model: "m1" }],
   });
@@ -212,6 +213,26 @@ const faults: Fault[] = [
     message: '10:21: models[0].route[0].upstream: no upstream is named "opena" (did you mean "openai"?)',
   },
   {
+    name: "a cache domain of a credential that the upstream has not",
+    from: "credential: OPENAI_API_KEY }",
+    to: "credential: OPENAI_API_KEY, cacheDomain: { OPENAI_API_KEYS: acme } }",
+    message:
+      '4:113: upstreams.openai.cacheDomain.OPENAI_API_KEYS: no credential of this upstream is named "OPENAI_API_KEYS" (did you mean "OPENAI_API_KEY"?)',
+  },
+  {
+    name: "a cache domain without a name",
+    from: "credential: OPENAI_API_KEY }",
+    to: "credential: OPENAI_API_KEY, cacheDomain: 5 }",
+    message:
+      "4:111: upstreams.openai.cacheDomain: must be a name of 1 to 100 characters, or names by the variables of credentials",
+  },
+  {
+    name: "an unknown affinity",
+    from: "- id: second",
+    to: "- id: second\n    affinity: sticky",
+    message: '12:15: models[1].affinity: must be "session" or "off", not "sticky"',
+  },
+  {
     name: "an unknown queue",
     from: "queue: image",
     to: "queue: images",
@@ -266,7 +287,7 @@ const faults: Fault[] = [
     from: "queue: image",
     to: "queu: image",
     message:
-      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, description, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, pricesByModel, retries, fallbacks, resume, deterministic, traits, timeouts, route',
+      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, description, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, pricesByModel, retries, fallbacks, resume, deterministic, traits, affinity, timeouts, route',
   },
   {
     name: "a model setting under its former name",

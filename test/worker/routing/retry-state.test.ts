@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Failure, OperatorFault } from "#dialects/errors.ts";
 import { classifyFailure, outcomeOf, RetryState } from "../../../apps/worker/routing/retry-state.ts";
-import { type Candidate, candidatesOf } from "../../../apps/worker/routing/route.ts";
+import { type Candidate, candidatesOf, drawnOrder } from "../../../apps/worker/routing/route.ts";
 import { partOf } from "../../support/part-of.ts";
 
 const failure = { code: "upstream_failed", message: "no" } as const;
@@ -37,16 +37,28 @@ test("targets keep their order, and neighbours with weights share calls by weigh
     ],
   });
   const orderAt = (point: number) =>
-    candidatesOf(catalogue, "default", model, ["other", "gone"], () => point).map(({ key }) => key);
+    candidatesOf(
+      catalogue,
+      { group: "default", model, allowed: ["other", "gone"] },
+      drawnOrder(() => point),
+    ).map(({ key }) => key);
   assert.deepEqual(orderAt(0), ["a/m", "b/m", "c/m", "d/m"]);
   assert.deepEqual(
-    candidatesOf(catalogue, "default", model, [], () => 0).map(({ key }) => key),
+    candidatesOf(
+      catalogue,
+      { group: "default", model, allowed: [] },
+      drawnOrder(() => 0),
+    ).map(({ key }) => key),
     ["a/m", "b/m", "c/m"],
     "a fallback that the key may not use",
   );
   assert.deepEqual(orderAt(0.74), ["a/m", "b/m", "c/m", "d/m"]);
   assert.deepEqual(orderAt(0.76), ["b/m", "a/m", "c/m", "d/m"]);
-  const [first, second] = candidatesOf(catalogue, "default", model, ["other"], () => 0);
+  const [first, second] = candidatesOf(
+    catalogue,
+    { group: "default", model, allowed: ["other"] },
+    drawnOrder(() => 0),
+  );
   assert.deepEqual(
     [first?.timeouts, second?.timeouts],
     [

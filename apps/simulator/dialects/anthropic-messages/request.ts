@@ -11,9 +11,10 @@ import {
   reasoningModel,
   type Tool,
 } from "../../answer/question.ts";
+import type { CacheBlock } from "../../prompt-cache.ts";
 import { refuse } from "../dialect.ts";
 import { faultIn, type Shape } from "../shape.ts";
-import { blocksOf, cacheMarksIn, checkMessages, type Turn, turnsOf } from "./rules.ts";
+import { blocksOf, checkMessages, type Turn, turnsOf } from "./rules.ts";
 import {
   type Block,
   type CountRequest,
@@ -30,8 +31,8 @@ export interface MessageQuestion {
   question: Question;
   /** How thinking is shown. */
   display: "summarized" | "omitted";
-  /** The prompt has cache breakpoints. */
-  marksCache: boolean;
+  /** The blocks of the prompt, with the marks of its cached parts. */
+  cacheBlocks: readonly CacheBlock[];
 }
 
 const versions = ["2023-06-01", "2026-10-21"];
@@ -57,7 +58,7 @@ export function messageQuestionOf(raw: unknown, headers: IncomingHttpHeaders, di
     model: body.model,
     stream: body.stream ?? false,
     display: displayOf(body),
-    marksCache: cacheMarksIn(body) > 0,
+    cacheBlocks: cacheBlocksOf(body),
     question: {
       digest,
       ...spokenIn(turns),
@@ -238,4 +239,46 @@ function blockTokensOf(block: Block): number {
   );
   const call = block.type === "tool_use" ? promptTokensOf(JSON.stringify([block.id, block.name, block.input])) : 0;
   return promptTokensOf(textOf(inner)) + promptTokensOf(block.thinking ?? "") + imageTokens * images + documents + call;
+}
+
+/**
+ * In the order in which the vendor caches: tools, system, messages. A mark of the whole request is
+ * that of its last block.
+ */
+function cacheBlocksOf({ tools = [], system = "", messages, cache_control: automatic }: CountRequest): CacheBlock[] {
+  const systems = typeof system === "string" ? (system === "" ? [] : [{ type: "text", text: system }]) : system;
+  const blocks = [
+    ...tools.map((tool) => cacheBlockOf(tool, promptTokensOf(JSON.stringify(tool)))),
+    ...systems.map((block) => cacheBlockOf(block, promptTokensOf(block.text))),
+    ...messages.flatMap((message) =>
+      blocksOf(message).map((block, place) =>
+        cacheBlockOf(
+          { role: message.role, ...block },
+          blockTokensOf(block) + (place === 0 ? messageTokens : 0),
+          innerOf(block).findLast(({ cache_control: mark }) => mark)?.cache_control,
+        ),
+      ),
+    ),
+  ];
+  const last = blocks.at(-1);
+  if (last !== undefined && automatic) last.ttl ??= automatic.ttl ?? "5m";
+  const marks = blocks.flatMap(({ ttl }) => ttl ?? []);
+  if (marks.lastIndexOf("1h") > marks.indexOf("5m") && marks.includes("5m"))
+    refuse(
+      "cache_control.ttl: a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. Note that blocks are processed in the following order: `tools`, `system`, `messages`.",
+    );
+  return blocks;
+}
+
+type Mark = Block["cache_control"];
+
+/** Marks are no part of what is compared. */
+function cacheBlockOf(
+  block: { cache_control?: Mark; type?: string | null | undefined; role?: string },
+  tokens: number,
+  inner?: Mark,
+): CacheBlock {
+  const mark = block.cache_control ?? inner;
+  const text = JSON.stringify(block, (name, value) => (name === "cache_control" ? undefined : value));
+  return { text, tokens, ttl: mark ? (mark.ttl ?? "5m") : undefined };
 }

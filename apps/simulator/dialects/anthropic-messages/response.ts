@@ -11,6 +11,8 @@ export interface MessageAnswer {
   usage: Usage;
   /** Prompt tokens written to the cache; part of those not read from it. */
   cacheWriteTokens: number;
+  /** Part of those written: for one hour. */
+  hourCacheWriteTokens: number;
   thinkingAs: "summarized" | "omitted" | "redacted";
   withUsage: boolean;
 }
@@ -60,7 +62,10 @@ export const usageOf = (
   { completionTokens, reasoningTokens }: Pick<Usage, "completionTokens" | "reasoningTokens"> = answer.usage,
 ) => ({
   ...inputUsageOf(answer),
-  cache_creation: { ephemeral_5m_input_tokens: answer.cacheWriteTokens, ephemeral_1h_input_tokens: 0 },
+  cache_creation: {
+    ephemeral_5m_input_tokens: answer.cacheWriteTokens - answer.hourCacheWriteTokens,
+    ephemeral_1h_input_tokens: answer.hourCacheWriteTokens,
+  },
   output_tokens: completionTokens,
   output_tokens_details: { thinking_tokens: reasoningTokens },
   server_tool_use: null,

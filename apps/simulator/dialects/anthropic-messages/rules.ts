@@ -159,7 +159,7 @@ function checkThinkingKept(turns: Turn[]): void {
     );
 }
 
-export function cacheMarksIn({ cache_control: automatic, messages, system, tools }: CountRequest): number {
+function cacheMarksIn({ cache_control: automatic, messages, system, tools }: CountRequest): number {
   const inner = messages
     .flatMap(blocksOf)
     .flatMap((block) => [block, ...(Array.isArray(block.content) ? block.content : [])]);

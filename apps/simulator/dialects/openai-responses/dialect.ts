@@ -4,7 +4,7 @@
  */
 import { compose, tokensOf } from "../../answer/compose.ts";
 import { createdOf, refuse, wholeOf } from "../dialect.ts";
-import { openaiDialect } from "../openai.ts";
+import { cachedUsageOf, openaiDialect } from "../openai.ts";
 import { compactionOf, doneItemOf, itemsOf } from "./items.ts";
 import { responsesQuestionOf } from "./request.ts";
 import { compactedOf, responseOf } from "./response.ts";
@@ -17,11 +17,12 @@ const inputTokens = "/v1/responses/input_tokens";
 export const openaiResponses = openaiDialect(
   "openai-responses",
   [responses, compact, inputTokens],
-  ({ path, body, digest, settings }) => {
+  ({ path, body, digest, settings, cache }) => {
     const counting = path === inputTokens;
     const { request, question, reasoning, compaction } = responsesQuestionOf(body, digest, { counting });
     if (counting) return wholeOf({ object: "response.input_tokens", input_tokens: question.promptTokens });
-    const answer = compose(question, settings, (fault) => refuse(fault, "text.format.schema"));
+    const composed = compose(question, settings, (fault) => refuse(fault, "text.format.schema"));
+    const answer = { ...composed, usage: cachedUsageOf(cache, body, composed.usage) };
     const [choice] = answer.choices;
     if (choice === undefined) throw new RangeError("an answer has no choice");
     const items =

@@ -1,0 +1,105 @@
+/**
+ * The session that a request belongs to: the name that its caller gives it, or else the beginning
+ * of its conversation, which stays the same from turn to turn.
+ */
+import { createHash, createHmac } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
+import { isObject, listOf, objectOf } from "#wire/json/parse.ts";
+
+type Body = Record<string, unknown>;
+
+/** A body, or of a large one its settings with the `opener` of the whole. */
+export interface SessionSource {
+  body: Body;
+  opener?: string | undefined;
+  /** Set for a request that names stored objects, which are in its body by now. */
+  expansion?: { readonly conversationId: string | undefined } | undefined;
+}
+
+/** Longer names are ignored. */
+const nameLengthMax = 255;
+
+/**
+ * Headers that name a session, the gateway's own first. The last three are those of Claude Code and
+ * of Codex, in its older and newer versions.
+ */
+const headerNames = [
+  "x-sluice-session",
+  "x-session-affinity",
+  "x-claude-code-session-id",
+  "session_id",
+  "session-id",
+] as const;
+
+const nameIn = (values: readonly unknown[]): string | undefined =>
+  values.find((value): value is string => typeof value === "string" && value !== "" && value.length <= nameLengthMax);
+
+/** The field of a body that names its session. */
+const nameInBody = ({ prompt_cache_key: key, metadata }: Body, conversationId?: string): string | undefined =>
+  nameIn([key, objectOf(metadata).user_id, conversationId]);
+
+/**
+ * A hash of the session's name, the same only for this key and model: 22 characters. Undefined for
+ * a request without a name and a conversation.
+ */
+export function sessionOf(
+  headers: IncomingHttpHeaders,
+  { body, opener, expansion }: SessionSource,
+  scope: { keyId: string; model: string },
+): string | undefined {
+  const name = nameIn(headerNames.map((header) => headers[header])) ?? nameInBody(body, expansion?.conversationId);
+  const text = name === undefined ? (opener ?? openerOf(body)) : `name ${name}`;
+  if (text === undefined) return undefined;
+  return createHmac("sha256", scope.keyId).update(`${scope.model}\n${text}`).digest("base64url").slice(0, 22);
+}
+
+/** The characters of each part of an opener that count. */
+const openerLengthMax = 4_096;
+
+/**
+ * The opener of a body that is too large to be kept; undefined for one that names its session.
+ */
+export const openerToKeep = (body: Body): string | undefined =>
+  nameInBody(body) === undefined ? openerOf(body) : undefined;
+
+/**
+ * A hash of the system prompt, the tools and the user's first turn, in each dialect. Only their
+ * beginnings count, so that the cost is bounded.
+ */
+function openerOf(body: Body): string | undefined {
+  const { instructions, system, systemInstruction, system_instruction, tools, prompt } = body;
+  const turns = listOf(body.messages ?? body.input ?? body.contents);
+  const end = turns.findIndex(isOfUser);
+  const opening = end < 0 ? (body.input ?? prompt) : turns.slice(0, end + 1);
+  if (opening === undefined || opening === null) return undefined;
+  const systems = [instructions, withoutBuild(system), systemInstruction, system_instruction];
+  const hash = createHash("sha256");
+  for (const part of [systems, tools, opening]) hash.update(`${excerptOf(part)}\n`);
+  return hash.digest("base64url");
+}
+
+/** A turn without a role is the user's in Gemini's format. */
+const isOfUser = (turn: unknown): boolean =>
+  isObject(turn) && (turn.role === "user" || (turn.role === undefined && Array.isArray(turn.parts)));
+
+/** Claude Code's first block names its build and changes with it. */
+const withoutBuild = (system: unknown): unknown =>
+  Array.isArray(system)
+    ? system.filter((block) => !String(objectOf(block).text).startsWith("x-anthropic-billing-header:"))
+    : system;
+
+/** Members that do not change what a part says, and that clients move or write in two ways. */
+const formMembers = new Set(["type", "role", "cache_control", "prompt_cache_breakpoint"]);
+
+/** The texts in a value, in their order. */
+function excerptOf(value: unknown): string {
+  let text = "";
+  const add = (part: unknown): void => {
+    if (text.length >= openerLengthMax) return;
+    if (typeof part === "string") text += `${part.slice(0, openerLengthMax)}\n`;
+    else if (Array.isArray(part)) for (const element of part) add(element);
+    else if (isObject(part)) for (const name in part) if (!formMembers.has(name)) add(part[name]);
+  };
+  add(value);
+  return text;
+}
