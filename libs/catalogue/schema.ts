@@ -5,6 +5,7 @@
 import Type from "typebox";
 import { limitsSchema } from "#access/limits.ts";
 import { originForm, originsMax } from "#access/origins.ts";
+import { priorityNames } from "#access/priority.ts";
 import { conversationDialects, upstreamDialects } from "#dialects/dialect.ts";
 import { modelTraitsSchema } from "#dialects/neutral/model-traits.ts";
 import { pricesSchema } from "#ledger/prices.ts";
@@ -54,6 +55,9 @@ const queue = Type.Object(
       60_000,
       "How long a generation waits for a worker, in milliseconds. The default of the queue `image` is 600000, that of `background` 3600000.",
     ),
+    maxWaitMs: milliseconds(
+      "A new request that would probably wait longer than this for a worker, in milliseconds, is refused at once, requests of a low priority before others. Default: none is.",
+    ),
     parts: Type.Integer({
       minimum: 1,
       maximum: 64,
@@ -74,6 +78,18 @@ const group = Type.Object(
       maximum: 1_000,
       default: 1,
       description: "This group's share of a busy queue, relative to the weights of the other groups.",
+    }),
+    priority: Type.Enum(priorityNames, {
+      default: "normal",
+      description:
+        "The priority of this group's requests on a busy queue: `interactive` goes before `normal`, and `normal` before `background`. Callers may lower it with the header `x-sluice-priority`.",
+    }),
+    reservedPercent: Type.Integer({
+      minimum: 0,
+      maximum: 90,
+      default: 0,
+      description:
+        "The share of a queue's slots up to which this group's requests go before all others. Others use it while this group has nothing that waits.",
     }),
     priceRatio: Type.Number({
       minimum: 0,

@@ -15,6 +15,11 @@
  * it gets another slot. Through one ingress one key takes at most four fifths of the slots, through
  * two ingresses 24 of 25. A key of a heavier group may have proportionally more. A key with fewer
  * than five slots may always go, so one key may take all of very few slots.
+ *
+ * Items have one of three priorities. A higher one goes first; but of every eight turns, one is for
+ * the oldest item that has waited for five seconds, so nothing starves. A group may have a reserved
+ * share of the slots: while it has fewer, it goes before all others. Others use the share while the
+ * group has nothing that waits.
  */
 import { retryAfterSecondsMax } from "./bounds.ts";
 import { FairQueue, type Share } from "./fair-queue.ts";
@@ -26,9 +31,34 @@ const shortMs = 100;
 /** The last ones of so many count in the mean time that work takes. */
 const meanOf = 32;
 
+/** From the first to be served to the last. */
+const priorities = [0, 1, 2] as const;
+export type Priority = (typeof priorities)[number];
+
+/** After so long an item has a turn whatever its priority, one in so many. */
+const agedMs = 5_000;
+const agedEvery = 8;
+
+/** An item's group and key, its priority, and the part of the slots that its group reserves. */
+export interface AdmissionShare extends Share {
+  /** 1 by default. */
+  readonly priority?: Priority;
+  /** From 0, the default, to 1. */
+  readonly reserved?: number;
+}
+
+interface GroupState {
+  weight: number;
+  reserved: number;
+  /** Its items that are not over, and those of them that were released. */
+  size: number;
+  passed: number;
+}
+
 /** An item that is not over. */
 interface AdmittedItem {
-  readonly share: Share;
+  readonly share: AdmissionShare;
+  readonly since: number;
   isRunning: boolean;
 }
 
@@ -39,13 +69,17 @@ interface AdmittedItem {
 export class AdmissionQueue<Item extends string | number> {
   /** The slots of its workers that other ingresses do not use; undefined if unknown. */
   slots: number | undefined;
-  readonly #queued = new FairQueue<Item>();
+  /** By priority. */
+  readonly #queued = priorities.map(() => new FairQueue<Item>());
   readonly #onQueue = new Set<Item>();
   readonly #items = new LiveMap<Item, AdmittedItem>();
   /** By key: how many items were released and are not over. */
   readonly #passedOf = new LiveMap<string, number>();
-  /** By group: its weight, and how many items are not over. */
-  readonly #groups = new Map<string, { weight: number; size: number }>();
+  readonly #groups = new Map<string, GroupState>();
+  /** Items of groups with a reserved share that are not over. */
+  #reservedSize = 0;
+  /** Turns since the last one of an aged item. */
+  #turns = 0;
   #runningSize = 0;
   readonly #takenLately = new SlidingCount(25, 4);
   readonly #shortLately = new SlidingCount(50, 5);
@@ -58,11 +92,13 @@ export class AdmissionQueue<Item extends string | number> {
 
   /** How many items wait here. */
   get waitingSize(): number {
-    return this.#queued.size;
+    let size = 0;
+    for (const queue of this.#queued) size += queue.size;
+    return size;
   }
 
   holds(item: Item): boolean {
-    return this.#queued.has(item);
+    return this.#queued.some((queue) => queue.has(item));
   }
 
   /** How many released items are running. */
@@ -71,15 +107,17 @@ export class AdmissionQueue<Item extends string | number> {
   }
 
   /** The item waits for its turn, which may come at once. */
-  admit(item: Item, share: Share, now: number): void {
-    if (this.#queued.size === 0 && this.#onQueue.size === 0) {
+  admit(item: Item, share: AdmissionShare, now: number): void {
+    const { weight, reserved = 0, priority = 1 } = share;
+    if (this.waitingSize === 0 && this.#onQueue.size === 0) {
       this.#busySince = now;
       this.#freed.clear();
     }
-    this.#items.set(item, { share, isRunning: false });
-    const group = this.#groups.get(share.group);
-    this.#groups.set(share.group, { weight: share.weight, size: (group?.size ?? 0) + 1 });
-    this.#queued.add(item, share);
+    this.#items.set(item, { share, since: now, isRunning: false });
+    const { size = 0, passed = 0 } = this.#groups.get(share.group) ?? {};
+    this.#groups.set(share.group, { weight, reserved, size: size + 1, passed });
+    if (reserved > 0) this.#reservedSize++;
+    (this.#queued[priority] as FairQueue<Item>).add(item, share);
   }
 
   /** Another attempt of the item is on the queue. It does not wait here again. */
@@ -109,9 +147,11 @@ export class AdmissionQueue<Item extends string | number> {
     if (entry === undefined) return;
     const { share } = entry;
     this.#items.delete(item);
-    const group = this.#groups.get(share.group) as { size: number };
+    const group = this.#groups.get(share.group) as GroupState;
     if (--group.size === 0) this.#groups.delete(share.group);
-    if (this.#queued.remove(item)) return;
+    if (share.reserved !== undefined && share.reserved > 0) this.#reservedSize--;
+    if ((this.#queued[share.priority ?? 1] as FairQueue<Item>).remove(item)) return;
+    group.passed--;
     if (ranMs !== undefined) this.#freedAfter(ranMs, now);
     this.#onQueue.delete(item);
     this.#setRunning(entry, { isRunning: false });
@@ -125,13 +165,72 @@ export class AdmissionQueue<Item extends string | number> {
    * well, because capacity also grows with time.
    */
   next(now: number): Item | undefined {
-    if (this.#queued.size === 0 || !this.#hasCapacity(now)) return undefined;
-    const item = this.#queued.take(this.#sharing(now));
+    if (this.waitingSize === 0 || !this.#hasCapacity(now)) return undefined;
+    const item = this.#take(now);
     if (item === undefined) return undefined;
-    const { key } = (this.#items.get(item) as AdmittedItem).share;
+    const { key, group } = (this.#items.get(item) as AdmittedItem).share;
+    (this.#groups.get(group) as GroupState).passed++;
     this.#passedOf.set(key, this.#passedOfKey(key) + 1);
     this.#onQueue.add(item);
     return item;
+  }
+
+  #take(now: number): Item | undefined {
+    const mayGo = this.#sharing(now);
+    const { slots } = this;
+    if (this.#reservedSize > 0 && slots !== undefined) {
+      const isBelow = (name: string) => {
+        const { reserved, passed } = this.#groups.get(name) as GroupState;
+        return passed < reserved * slots;
+      };
+      for (const queue of this.#queued) {
+        const item = queue.take(mayGo, isBelow);
+        if (item !== undefined) return item;
+      }
+    }
+    if (++this.#turns >= agedEvery) {
+      const item = this.#oldestAged(now)?.take(mayGo);
+      if (item !== undefined) {
+        this.#turns = 0;
+        return item;
+      }
+    }
+    for (const queue of this.#queued) {
+      const item = queue.size === 0 ? undefined : queue.take(mayGo);
+      if (item !== undefined) return item;
+    }
+    return undefined;
+  }
+
+  /** The queue of the oldest item, if that has waited for long enough. */
+  #oldestAged(now: number): FairQueue<Item> | undefined {
+    let oldestSince = now - agedMs;
+    let oldest: FairQueue<Item> | undefined;
+    for (const queue of this.#queued) {
+      const item = queue.oldest;
+      if (item === undefined) continue;
+      const { since } = this.#items.get(item) as AdmittedItem;
+      if (since > oldestSince) continue;
+      oldestSince = since;
+      oldest = queue;
+    }
+    return oldest;
+  }
+
+  /**
+   * The time within which a further item with this share should find a slot, in nine cases of ten:
+   * what is before it, divided by the rate at which slots become free. 0 while that is unknown, and
+   * while slots are free.
+   */
+  waitMsOf(share: AdmissionShare, now: number): number {
+    if (this.slots === undefined || this.#meanRanMs === undefined) return 0;
+    const { priority = 1 } = share;
+    let ahead = this.#onQueue.size;
+    for (const level of priorities) if (level < priority) ahead += (this.#queued[level] as FairQueue<Item>).size;
+    ahead += (this.#queued[priority] as FairQueue<Item>).aheadOf(share);
+    ahead += 1 - Math.max(0, this.slots - this.#runningSize);
+    // The time until the n-th slot of a random sequence becomes free spreads by 1/sqrt(n).
+    return ahead <= 0 ? 0 : this.#secondsUntil(ahead, now) * (1 + 1.3 / Math.sqrt(ahead)) * 1_000;
   }
 
   /**
@@ -140,11 +239,16 @@ export class AdmissionQueue<Item extends string | number> {
    * waiting; at first from the slots that there are and how long work took before.
    */
   retryAfterSeconds(waiting: number, now: number): number {
+    return Math.min(Math.max(Math.ceil(this.#secondsUntil(waiting, now)), 1), retryAfterSecondsMax);
+  }
+
+  /** Until so many slots became free. */
+  #secondsUntil(count: number, now: number): number {
     const observedMs = Math.min(now - this.#busySince, this.#freed.spanMs);
     const expectedWeight = 1 - observedMs / this.#freed.spanMs;
     const seconds = observedMs / 1_000 + expectedWeight;
-    const freed = this.#freed.total(now) + expectedWeight * this.#expectedPerSecond(waiting) + 1;
-    return Math.min(Math.max(Math.ceil((waiting * seconds) / freed), 1), retryAfterSecondsMax);
+    const freed = this.#freed.total(now) + expectedWeight * this.#expectedPerSecond(count) + 1;
+    return (count * seconds) / freed;
   }
 
   /** Slots that become free in a second; `unknown` before any work has ended. */

@@ -63,12 +63,37 @@ export class FairQueue<Item> {
     this.#shareOf.set(item, share);
   }
 
+  /** The item that was added first of those that are in the queue. */
+  get oldest(): Item | undefined {
+    for (const item of this.#shareOf.keys()) return item;
+    return undefined;
+  }
+
+  /**
+   * How many items should be taken before a further one with this share, if no others are added.
+   * Its cost grows with the number of keys.
+   */
+  aheadOf({ group, weight, key }: Share): number {
+    const line = this.#lines.get(group);
+    const own = line?.items.get(key)?.size ?? 0;
+    let ahead = own;
+    for (const [other, { size }] of line?.items ?? []) if (other !== key) ahead += Math.min(size, own + 1);
+    const served = (ahead + 1) / weight;
+    for (const [other, { weight: otherWeight, items }] of this.#lines) {
+      if (other === group) continue;
+      let size = 0;
+      for (const { size: more } of items.values()) size += more;
+      ahead += Math.min(size, Math.ceil(served * otherWeight));
+    }
+    return ahead;
+  }
+
   /**
    * Removes and returns the next item whose key may go; undefined if there is none. A key that may
-   * not go keeps its turn.
+   * not go keeps its turn. `includes`: whether groups take part at all; all do by default.
    */
-  take(mayGo: MayGo = () => true): Item | undefined {
-    const next = this.#next(mayGo);
+  take(mayGo: MayGo = () => true, includes?: (group: string) => boolean): Item | undefined {
+    const next = this.#next(mayGo, includes);
     if (next === undefined) return undefined;
     const { line, key } = next;
     const items = line.items.get(key) as Set<Item>;
@@ -102,11 +127,12 @@ export class FairQueue<Item> {
   }
 
   /** A group without items is remembered only while it is ahead of the others. */
-  #next(mayGo: MayGo): { line: Line<Item>; key: string } | undefined {
+  #next(mayGo: MayGo, includes?: (group: string) => boolean): { line: Line<Item>; key: string } | undefined {
     let next: { line: Line<Item>; key: string } | undefined;
     for (const [group, line] of this.#lines) {
       if (line.items.size > 0) {
         if (next !== undefined && line.time >= next.line.time) continue;
+        if (includes?.(group) === false) continue;
         const key = nextKeyOf(line, mayGo);
         if (key !== undefined) next = { line, key };
       } else if (line.time <= this.#time) this.#lines.delete(group);

@@ -5,9 +5,11 @@
 
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { FastifyRequest } from "fastify";
+import { type PriorityName, priorityNames } from "#access/priority.ts";
 import { allowsModel } from "#access/record.ts";
 import { type Catalogue, type CatalogueModel, cachePlacesOf } from "#catalogue/catalogue.ts";
 import { isForm, operations } from "#operations/operations.ts";
+import type { Priority } from "#relay/admission-queue.ts";
 import { contentTypeLengthMax } from "#relay/bounds.ts";
 import type { BeginTrace } from "#tracing/tracing.ts";
 import { requestIdHeadersOf, type ServedEndpoint } from "../common/endpoints.ts";
@@ -101,9 +103,12 @@ export class Admission {
     const requested = this.modelFor(http, request.model);
     const contentType = isForm(endpoint.operation) ? contentTypeOf(headers) : "application/json";
     const maxWaitMs = maxWaitMsOf(headers);
+    const group = catalogue.groups.get(caller.group);
+    const priority = priorityOf(request, group?.priority);
     if (requested instanceof Refusal) return requested;
     if (contentType instanceof Refusal) return contentType;
     if (maxWaitMs instanceof Refusal) return maxWaitMs;
+    if (priority instanceof Refusal) return priority;
     const affinity = headers[affinityHeader];
     if (affinity !== undefined && affinity !== "off" && affinity !== "session") return unknownAffinity;
     const hasSession =
@@ -119,7 +124,10 @@ export class Admission {
       queue: catalogue.queues.get(model.queue) ?? { waitingMax: 0, waitMs: 0 },
       session: hasSession ? sessionOf(headers, source, { keyId: caller.id, model: requested.id }) : undefined,
       maxWaitMs,
-      weight: catalogue.groups.get(caller.group)?.weight ?? 1,
+      share: {
+        ...{ group: caller.group, weight: group?.weight ?? 1, key: caller.id, priority },
+        reserved: (group?.reservedPercent ?? 0) / 100,
+      },
       contentType,
       trace: beginTrace?.(headers),
       headers: {
@@ -159,6 +167,22 @@ function dependsOnSession(catalogue: Catalogue, model: CatalogueModel): boolean 
     answers.get(model) ?? models().some((one) => one.affinity === "session" && cachePlacesOf(catalogue, one) > 1);
   answers.set(model, answer);
   return answer;
+}
+
+const priorityHeader = "x-sluice-priority";
+
+/** The priority of the caller's group, or the lower one that the request asks for. */
+function priorityOf(
+  { http, labels, queue }: Pick<GenerationRequest, "http" | "labels" | "queue">,
+  own: PriorityName = "normal",
+): Result<Priority> {
+  const value = http.headers[priorityHeader];
+  const name = value === undefined ? own : priorityNames.find((other) => other === value);
+  if (name === undefined)
+    return refusalOf(`The header ${priorityHeader} must be one of ${priorityNames.join(", ")}.`, priorityHeader);
+  // A queue of its own: the caller does not wait for the response.
+  if (labels.isFlex === true || queue !== undefined) return 2;
+  return Math.max(priorityNames.indexOf(name), priorityNames.indexOf(own)) as Priority;
 }
 
 const maxWaitHeader = "x-sluice-max-wait";

@@ -3,6 +3,7 @@ import type { FastifyRequest } from "fastify";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Framing, StorageFields } from "#dialects/codec.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
+import type { AdmissionShare } from "#relay/admission-queue.ts";
 import type { TraceContext } from "#tracing/trace-context.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
 import type { Labels } from "../common/labels.ts";
@@ -69,13 +70,13 @@ export interface Admitted {
   /** In force at its admission: its prices apply. */
   catalogue: Pick<Catalogue, "groups" | "version" | "modelFor" | "modelWith">;
   /** How many generations may wait on its queue in this ingress, and how long. */
-  queue: { readonly waitingMax: number; readonly waitMs: number };
+  queue: { readonly waitingMax: number; readonly waitMs: number; readonly maxWaitMs?: number | undefined };
   /** Names the caller's session in a job; undefined where no choice of the worker depends on it. */
   session: string | undefined;
   /** The caller's limit on the wait for a worker, in milliseconds from its admission. */
   maxWaitMs: number | undefined;
-  /** The weight of the caller's group. */
-  weight: number;
+  /** Its place on a busy queue. */
+  share: AdmissionShare;
   /** The media type of the body. */
   contentType: string;
   /** Undefined while tracing is off. */

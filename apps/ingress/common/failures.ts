@@ -56,6 +56,12 @@ export const waitExpired = (retryAfterSeconds: number, reason: string | undefine
   retryAfterSeconds,
 });
 
+export const waitTooLong = (retryAfterSeconds: number): Failure => ({
+  code: "overloaded",
+  message: "The request would wait longer for a worker than it may; try again later.",
+  retryAfterSeconds,
+});
+
 /**
  * Without a time at which the queue accepts requests again, nobody knows it: callers ask again
  * every minute.

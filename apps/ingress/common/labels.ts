@@ -14,6 +14,8 @@ import { userLengthMax } from "./bounds.ts";
 export interface Labels {
   readonly user: string | null;
   readonly tags: readonly string[];
+  /** Its caller lets it wait for capacity that is left over (OpenAI's `service_tier: flex`). */
+  readonly isFlex?: boolean;
 }
 
 const none: readonly string[] = [];
@@ -29,6 +31,7 @@ export function labelsOf(key: Pick<KeyRecord, "tags">, headers: IncomingHttpHead
   return {
     user: user?.slice(0, userLengthMax) ?? null,
     tags: typeof tagsHeader === "string" ? [...new Set([...own, ...tagsIn(textOf(tagsHeader))])] : own,
+    ...(body?.service_tier === "flex" && { isFlex: true }),
   };
 }
 

@@ -70,6 +70,7 @@ import {
   stoppedByOperator,
   unavailable,
   waitExpired,
+  waitTooLong,
   workerLost,
 } from "../common/failures.ts";
 import { Refusal, type Result } from "../common/refusal.ts";
@@ -270,15 +271,31 @@ export class GenerationLifecycle implements TransportHandlers {
    */
   #queue(generation: Generation): void {
     const { number, ingressQueue, startedAt, admitted } = generation;
-    const { group, id: key } = generation.request.http.caller;
     const now = this.#now();
+    if (this.#isHopeless(generation, now)) {
+      generation.reservation?.cancel();
+      generation.reservation = undefined;
+      this.#fail(generation, waitTooLong(retryAfterSecondsOf(ingressQueue, now)));
+      return;
+    }
     this.#emit("admitted", generation);
     generation.state = { kind: "queued", queuedMs: now - startedAt };
     this.#emit("queued", generation);
     if (ingressQueue.admission.slots === undefined && ingressQueue.heartbeatsAgo > 0)
       void this.#shareSlots(ingressQueue);
-    ingressQueue.admission.admit(number, { group, weight: admitted.weight, key }, now);
+    ingressQueue.admission.admit(number, admitted.share, now);
     this.#dispatchNext(ingressQueue);
+  }
+
+  /**
+   * Whether it would probably wait longer than its caller or the queue's operator allows. One that
+   * another ingress began waits in any case.
+   */
+  #isHopeless({ admitted, ingressQueue, startedAt, request }: Generation, now: number): boolean {
+    const { maxWaitMs, queue, share } = admitted;
+    if ((maxWaitMs === undefined && queue.maxWaitMs === undefined) || request.earlier !== undefined) return false;
+    const leftMs = maxWaitMs === undefined ? Number.POSITIVE_INFINITY : startedAt + maxWaitMs - now;
+    return ingressQueue.admission.waitMsOf(share, now) > Math.min(leftMs, queue.maxWaitMs ?? leftMs);
   }
 
   /** Dispatches those whose turn has come: the relay's owner takes over and enqueues them. */

@@ -556,6 +556,18 @@ const faults: Fault[] = [
     message: "4:19: queues.chat.waitMs: must be >= 1",
   },
   {
+    name: "a priority that does not exist",
+    from: '["*"] }',
+    to: '["*"], priority: high }',
+    message: '2:39: groups.default.priority: must be "interactive" or "normal" or "background", not "high"',
+  },
+  {
+    name: "a reserved share of everything",
+    from: '["*"] }',
+    to: '["*"], reservedPercent: 100 }',
+    message: "2:46: groups.default.reservedPercent: must be <= 90",
+  },
+  {
     name: "an empty queue",
     from: "upstreams:",
     to: "queues:\n  batch:\nupstreams:",

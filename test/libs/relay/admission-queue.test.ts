@@ -251,3 +251,79 @@ test("Retry-After of a burst follows from the slots and how long work took befor
   queue.play(100);
   assert.equal(retryAfter(), 4, "slots that were filled say nothing of those that become free");
 });
+
+/** The order in which a queue lets go of these items, each of an own key and taken at once. */
+function orderOf(
+  items: { name: string; priority?: 0 | 1 | 2; group?: string; reserved?: number; at?: number }[],
+  now: number,
+): string[] {
+  const queue = new AdmissionQueue<string>();
+  queue.slots = 1_000;
+  for (const { name, group = "default", at = now, ...more } of items)
+    queue.admit(name, { group, weight: 1, key: name, ...more }, at);
+  const order: string[] = [];
+  for (let item = queue.next(now); item !== undefined; item = queue.next(now)) {
+    order.push(item);
+    queue.taken(item, now);
+    queue.over(item, 1, now);
+  }
+  return order;
+}
+
+test("a higher priority goes first, and one of eight turns is for what has waited for five seconds", () => {
+  assert.deepEqual(
+    orderOf([{ name: "background", priority: 2 }, { name: "normal" }, { name: "interactive", priority: 0 }], 1_000),
+    ["interactive", "normal", "background"],
+  );
+  const many = Array.from({ length: 20 }, (_, index) => ({ name: `i${index}`, priority: 0 as const, at: 9_000 }));
+  const old = [1, 2, 3].map((number) => ({ name: `old${number}`, priority: 2 as const, at: 1_000 + number }));
+  const order = orderOf([...old, ...many], 10_000);
+  assert.deepEqual([order.indexOf("old1"), order.indexOf("old2")], [7, 15]);
+  // One that has waited for less has no turn before its priority's.
+  const young = { name: "young", priority: 2 as const, at: 5_001 };
+  assert.equal(orderOf([...many, young], 10_000).indexOf("young"), 20);
+});
+
+test("a group below its reserved share goes first, and others use the share while it has nothing that waits", () => {
+  const queue = new AdmissionQueue<string>();
+  queue.slots = 10;
+  const reserved = { group: "reserved", weight: 1, key: "r", reserved: 0.2, priority: 2 as const };
+  const other = { group: "other", weight: 1, key: "o", priority: 0 as const };
+  const take = () => {
+    const item = queue.next(1_000);
+    if (item !== undefined) queue.taken(item, 1_000);
+    return item;
+  };
+  for (let index = 0; index < 8; index++) queue.admit(`o${index}`, other, 1_000);
+  assert.deepEqual([take(), take(), take()], ["o0", "o1", "o2"]);
+  for (let index = 0; index < 4; index++) queue.admit(`r${index}`, reserved, 1_000);
+  assert.deepEqual([take(), take(), take()], ["r0", "r1", "o3"]);
+  queue.over("r0", 100, 1_000);
+  assert.equal(take(), "r2");
+});
+
+test("the expected wait follows what is ahead and how fast slots become free, and is 0 while slots are free", () => {
+  const queue = new AdmissionQueue<string>();
+  const share = (key: string, priority: 0 | 1 | 2 = 1) => ({ group: "default", weight: 1, key, priority });
+  queue.slots = 2;
+  for (const item of ["a", "b"]) {
+    queue.admit(item, share("k"), 0);
+    assert.equal(queue.next(0), item);
+    queue.taken(item, 0);
+  }
+  assert.equal(queue.waitMsOf(share("k"), 0), 0, "nothing has ended yet");
+  queue.over("a", 1_000, 1_000);
+  assert.equal(queue.waitMsOf(share("k"), 1_000), 0, "a slot is free");
+  queue.admit("c", share("k"), 1_000);
+  assert.equal(queue.next(1_000), "c");
+  queue.taken("c", 1_000);
+  const empty = queue.waitMsOf(share("k"), 1_000);
+  assert.ok(empty > 300 && empty < 2_000, String(empty));
+  for (let index = 0; index < 10; index++) queue.admit(`k${index}`, share("k"), 1_000);
+  const behind = queue.waitMsOf(share("k"), 1_000);
+  assert.ok(behind > 3 * empty, String(behind));
+  // Another key has a turn of its own, a higher priority goes first, and a lower one goes last.
+  assert.ok(queue.waitMsOf(share("new"), 1_000) < behind / 2);
+  assert.ok(queue.waitMsOf(share("k", 0), 1_000) <= queue.waitMsOf(share("new"), 1_000));
+  assert.ok(queue.waitMsOf(share("new", 2), 1_000) >= behind);
+});
