@@ -61,6 +61,7 @@ import { BodyReader } from "./request/body-reader.ts";
 import { addRoutes } from "./routes/generations.ts";
 import { addInteractionRoutes } from "./routes/interactions.ts";
 import { addOllamaRoutes } from "./routes/ollama.ts";
+import { addOwnQueueRoute } from "./routes/own-queue.ts";
 import { addOwnUsageRoutes } from "./routes/own-usage.ts";
 import { addStoredRoutes } from "./routes/stored.ts";
 import { ClientSecrets } from "./server/client-secrets.ts";
@@ -284,6 +285,7 @@ function createHttp(config: IngressProcessConfig, { tracing }: IngressDeps, back
   });
   addStoredRoutes(server, features);
   addOwnUsageRoutes(server, shared);
+  addOwnQueueRoute(server, features);
   const sockets = new ResponsesSockets(features);
   const realtime = new RealtimeSockets(features);
   addSockets(server, config, [sockets, realtime]);

@@ -47,6 +47,14 @@ export interface AdmissionShare extends Share {
   readonly reserved?: number;
 }
 
+/** Where an item waits in the queue. */
+export interface QueuePlace {
+  /** How many items go before it. */
+  readonly ahead: number;
+  /** The expected wait from now; undefined while it is unknown. */
+  readonly seconds: { readonly from: number; readonly to: number } | undefined;
+}
+
 interface GroupState {
   weight: number;
   reserved: number;
@@ -85,6 +93,8 @@ export class AdmissionQueue<Item extends string | number> {
   readonly #shortLately = new SlidingCount(50, 5);
   /** Slots that became free since something has been waiting. */
   readonly #freed = new SlidingCount(1_000, 10);
+  /** Turns by priority. */
+  readonly #turnsLately = priorities.map(() => new SlidingCount(1_000, 10));
   /** How long work takes; undefined before the first has ended. */
   #meanRanMs: number | undefined;
   /** Since when at least one item has been waiting. */
@@ -168,7 +178,8 @@ export class AdmissionQueue<Item extends string | number> {
     if (this.waitingSize === 0 || !this.#hasCapacity(now)) return undefined;
     const item = this.#take(now);
     if (item === undefined) return undefined;
-    const { key, group } = (this.#items.get(item) as AdmittedItem).share;
+    const { key, group, priority = 1 } = (this.#items.get(item) as AdmittedItem).share;
+    this.#turnsLately[priority]?.add(now);
     (this.#groups.get(group) as GroupState).passed++;
     this.#passedOf.set(key, this.#passedOfKey(key) + 1);
     this.#onQueue.add(item);
@@ -219,18 +230,58 @@ export class AdmissionQueue<Item extends string | number> {
 
   /**
    * The time within which a further item with this share should find a slot, in nine cases of ten:
-   * what is before it, divided by the rate at which slots become free. 0 while that is unknown, and
-   * while slots are free.
+   * the number of items before it, divided by the rate at which slots become free. 0 while that is
+   * unknown, and while slots are free.
    */
   waitMsOf(share: AdmissionShare, now: number): number {
-    if (this.slots === undefined || this.#meanRanMs === undefined) return 0;
+    const expected = this.#expectedAt(share, this.#aheadOf(share), now);
+    return expected === undefined ? 0 : expected.seconds * (1 + 1.3 * expected.spread) * 1_000;
+  }
+
+  /** Where an item waits; undefined if it does not wait here. */
+  placeOf(item: Item, now: number): QueuePlace | undefined {
+    const share = this.#items.get(item)?.share;
+    if (share === undefined) return undefined;
+    const own = (this.#queued[share.priority ?? 1] as FairQueue<Item>).ownPlaceOf(item);
+    if (own === undefined) return undefined;
+    const ahead = this.#aheadOf(share, own);
+    const expected = this.#expectedAt(share, ahead, now);
+    if (expected === undefined) return { ahead, seconds: undefined };
+    const { seconds, spread } = expected;
+    return { ahead, seconds: { from: seconds * (1 - spread), to: seconds * (1 + spread) } };
+  }
+
+  #aheadOf(share: AdmissionShare, own?: number): number {
     const { priority = 1 } = share;
-    let ahead = this.#onQueue.size;
+    let ahead = this.#onQueue.size + (this.#queued[priority] as FairQueue<Item>).aheadOf(share, own);
     for (const level of priorities) if (level < priority) ahead += (this.#queued[level] as FairQueue<Item>).size;
-    ahead += (this.#queued[priority] as FairQueue<Item>).aheadOf(share);
-    ahead += 1 - Math.max(0, this.slots - this.#runningSize);
-    // The time until the n-th slot of a random sequence becomes free spreads by 1/sqrt(n).
-    return ahead <= 0 ? 0 : this.#secondsUntil(ahead, now) * (1 + 1.3 / Math.sqrt(ahead)) * 1_000;
+    return ahead;
+  }
+
+  /**
+   * How many turns there are for each turn of an item's own priority or a lower one, by the turns
+   * of the last ten seconds: items of a higher priority that come later go before it, too.
+   */
+  #turnsForEach({ priority = 1 }: AdmissionShare, now: number): number {
+    let [higher, all] = [0, 0];
+    for (const level of priorities) {
+      const turns = (this.#turnsLately[level] as SlidingCount).total(now);
+      all += turns;
+      if (level < priority) higher += turns;
+    }
+    return all === 0 ? 1 : Math.min(agedEvery, all / Math.max(1, all - higher));
+  }
+
+  /**
+   * When an item with so many before it should find a slot. The time until the n-th slot of a
+   * random sequence becomes free spreads by 1/sqrt(n). Undefined while the rate is unknown.
+   */
+  #expectedAt(share: AdmissionShare, ahead: number, now: number): { seconds: number; spread: number } | undefined {
+    if (this.slots === undefined || this.#meanRanMs === undefined) return undefined;
+    const count = ahead + 1 - Math.max(0, this.slots - this.#runningSize);
+    return count <= 0
+      ? { seconds: 0, spread: 0 }
+      : { seconds: this.#secondsUntil(count, now) * this.#turnsForEach(share, now), spread: 1 / Math.sqrt(count) };
   }
 
   /**

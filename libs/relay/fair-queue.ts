@@ -69,13 +69,26 @@ export class FairQueue<Item> {
     return undefined;
   }
 
+  /** How many items of its key go before this one; undefined if it is not in the queue. */
+  ownPlaceOf(item: Item): number | undefined {
+    const share = this.#shareOf.get(item);
+    if (share === undefined) return undefined;
+    let place = 0;
+    for (const other of this.#lines.get(share.group)?.items.get(share.key) ?? []) {
+      if (other === item) break;
+      place++;
+    }
+    return place;
+  }
+
   /**
-   * How many items should be taken before a further one with this share, if no others are added.
-   * Its cost grows with the number of keys.
+   * How many items should be taken before the one of this share with the place `own` among those of
+   * its key, by default a further one, if no others are added. Its cost grows with the number of
+   * keys.
    */
-  aheadOf({ group, weight, key }: Share): number {
+  aheadOf({ group, weight, key }: Share, own?: number): number {
     const line = this.#lines.get(group);
-    const own = line?.items.get(key)?.size ?? 0;
+    own ??= line?.items.get(key)?.size ?? 0;
     let ahead = own;
     for (const [other, { size }] of line?.items ?? []) if (other !== key) ahead += Math.min(size, own + 1);
     const served = (ahead + 1) / weight;

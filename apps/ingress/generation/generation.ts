@@ -57,6 +57,8 @@ export interface GenerationSource {
   listener: AnswerListener;
 }
 
+const queueUpdatesHeader = "x-sluice-queue-updates";
+
 /** Takes over the request's claim on the memory for bodies. */
 export class Generation {
   readonly request: GenerationRequest;
@@ -69,6 +71,8 @@ export class Generation {
   readonly slots: GenerationSlots;
   readonly bodyClaim: Claim;
   readonly bodyBytes: number;
+  /** Its caller asked for comments about its place in the queue, and its format can have them. */
+  readonly tellsPlace: boolean;
   /** On the ingress's clock. */
   readonly startedAt: number;
   /** Since when it waits for its queue, or its worker. */
@@ -135,6 +139,11 @@ export class Generation {
     this.waitsSince = this.startedAt;
     this.bodyRenewedAt = this.startedAt;
     this.bodyBytes = bytes.length;
+    this.tellsPlace =
+      http.headers[queueUpdatesHeader] === "true" &&
+      framing === "sse" &&
+      endpoint.dialect !== "gemini" &&
+      request.layers.translation === undefined;
     this.facts = factsOf(request, admitted, clock.epoch());
     bodyClaim.hold(bytes.length);
     this.bodyClaim = bodyClaim.move();

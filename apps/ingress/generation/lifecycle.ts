@@ -81,7 +81,8 @@ import { billOf } from "./bill.ts";
 import { endedEventOf, Generation } from "./generation.ts";
 import { GenerationJobs, type GenerationJobsOptions } from "./generation-jobs.ts";
 import { claimSlots, type IngressQueue, IngressQueues, retryAfterSecondsOf } from "./ingress-queues.ts";
-import { type QueueStatistics, runningOf, statisticsOf } from "./running.ts";
+import { placeHeadersOf, placeTextOf } from "./queue-place.ts";
+import { type QueueStatistics, runningOf, statisticsOf, waitingOf } from "./running.ts";
 
 export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   config: Pick<IngressConfig, "keepAliveMs" | "redisWaitMs">;
@@ -648,9 +649,20 @@ export class GenerationLifecycle implements TransportHandlers {
       this.#dispatchNext(queue);
     }
     for (const generation of this.#live.values()) {
-      if (isKeptAlive(generation)) generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
+      if (isKeptAlive(generation)) this.#keepAlive(generation, now);
       if (generation.state.kind === "dispatched") this.#jobs.renewBody(generation, now);
     }
+  }
+
+  /** Tells the caller of a queued generation its place, in the head if it begins now. */
+  #keepAlive(generation: Generation, now: number): void {
+    const { answer, state, ingressQueue, number, tellsPlace } = generation;
+    const { keepAliveMs } = this.#options.config;
+    const isDue = state.kind === "queued" && answer.isSilent(now, tellsPlace ? 0 : keepAliveMs);
+    const place = isDue ? ingressQueue.admission.placeOf(number, now) : undefined;
+    if (place !== undefined) answer.addHeaders(placeHeadersOf(place));
+    if (place !== undefined && tellsPlace) answer.comment(placeTextOf(place), now);
+    else answer.keepAlive(now, keepAliveMs);
   }
 
   /**
@@ -730,6 +742,11 @@ export class GenerationLifecycle implements TransportHandlers {
   /** The bounds on waiting generations, by queue. */
   get waiting(): [queue: string, Capacity][] {
     return this.#queues.waiting;
+  }
+
+  /** The waiting requests of a key at this ingress. */
+  waitingOf(keyId: string, limit: number): ReturnType<typeof waitingOf> {
+    return waitingOf(this.#live.values(), keyId, { limit, now: this.#now() });
   }
 
   statistics(): QueueStatistics[] {

@@ -1,5 +1,6 @@
 /** The generations of this ingress that are not over, and its queues, for operators. */
 
+import type { QueuePlace } from "#relay/admission-queue.ts";
 import type { CommandAnswer, GenerationFilter, RunningGeneration } from "#service/generation-commands.ts";
 import type { Generation } from "./generation.ts";
 import type { IngressQueue, ServingWorkers } from "./ingress-queues.ts";
@@ -46,6 +47,41 @@ function shownOf(generation: Generation, worker: string | undefined): RunningGen
     target: source?.target ?? null,
     worker: worker ?? null,
   };
+}
+
+/** A request that waits, as its caller sees it. */
+export interface WaitingRequest {
+  requestId: string;
+  model: string;
+  queue: string;
+  /** It waits for its caller's rate limits, for its turn, or for a worker. */
+  state: "rate_limited" | "queued" | "dispatched";
+  waitedMs: number;
+  /** Only in the admission queue. */
+  place: QueuePlace | undefined;
+}
+
+/** The oldest `limit` waiting requests of a key in this ingress, and how many there are. */
+export function waitingOf(
+  generations: Iterable<Generation>,
+  keyId: string,
+  { limit, now }: { limit: number; now: number },
+): { count: number; items: WaitingRequest[] } {
+  const items: WaitingRequest[] = [];
+  let count = 0;
+  for (const generation of generations) {
+    const { facts, state, ingressQueue, number, startedAt } = generation;
+    if (facts.keyId !== keyId || !generation.isWaiting || state.kind === "admitting" || ++count > limit) continue;
+    items.push({
+      requestId: facts.requestId,
+      model: facts.model,
+      queue: facts.queue,
+      state: state.kind === "limited" ? "rate_limited" : state.kind === "queued" ? "queued" : "dispatched",
+      waitedMs: now - startedAt,
+      place: ingressQueue.admission.placeOf(number, now),
+    });
+  }
+  return { count, items };
 }
 
 export interface QueueStatistics {

@@ -194,24 +194,41 @@ export class GenerationResponse {
     else this.#response.write(event, () => breakSoon(this.#response));
   }
 
+  /** Whether a keep-alive may be sent, and nothing was sent for so long. */
+  isSilent(now: number, forMs: number): boolean {
+    return (
+      !this.#over &&
+      this.#streams &&
+      this.#betweenEvents &&
+      this.#blockedAt === undefined &&
+      now - this.#writtenAt >= forMs
+    );
+  }
+
   /**
    * Call it about once a second. A keep-alive before the head commits to status 200: a later
    * failure becomes an event of the stream.
    */
   keepAlive(now: number, everyMs: number): void {
-    if (
-      this.#over ||
-      !this.#streams ||
-      !this.#betweenEvents ||
-      this.#blockedAt !== undefined ||
-      now - this.#writtenAt < everyMs
-    )
-      return;
+    if (this.isSilent(now, everyMs))
+      this.#tell(
+        this.#contentSent && this.#options.framing === "sse" ? profiles[this.#options.dialect].keepAlive : emptyLines,
+        now,
+      );
+  }
+
+  /**
+   * A comment of the event stream, in the place of a keep-alive. It has no empty line, which some
+   * clients take for the end of an event.
+   */
+  comment(text: string, now: number): void {
+    if (this.isSilent(now, 0)) this.#tell(`: ${text}\n`, now);
+  }
+
+  #tell(text: string, now: number): void {
     if (!this.#response.headersSent) this.#sendHead({});
     this.#writtenAt = now;
-    this.#response.write(
-      this.#contentSent && this.#options.framing === "sse" ? profiles[this.#options.dialect].keepAlive : emptyLines,
-    );
+    this.#response.write(text);
   }
 
   #sendHead(more: Record<string, string>): void {

@@ -18,6 +18,8 @@ export interface Outcome {
   /** From the arrival to the end, of the requests that were served. */
   p50: number;
   p99: number;
+  /** The real wait divided by the middle of the expected one, of requests that had to wait. */
+  waitRatio: { p10: number; p50: number; p90: number };
 }
 
 interface Request {
@@ -25,6 +27,7 @@ interface Request {
   priority: Priority;
   at: number;
   ranMs: number;
+  expectedMs: number | undefined;
 }
 
 interface Run {
@@ -56,6 +59,7 @@ export function play({ load, seed, maxWaitMs, ingresses = 3, slots = 60, meanMs 
   let running: { id: number; endsAt: number }[] = [];
   let nextId = 0;
   const times = names.map((): number[] => []);
+  const ratios = names.map((): number[] => []);
   const offered = names.map(() => 0);
   const perStep = (load * slots * stepMs) / meanMs;
   for (let now = 0; now < seconds * 1_000; now += stepMs) {
@@ -80,8 +84,11 @@ export function play({ load, seed, maxWaitMs, ingresses = 3, slots = 60, meanMs 
       offered[priority] = (offered[priority] as number) + 1;
       const queue = queues[ingress] as AdmissionQueue<number>;
       if (maxWaitMs !== undefined && queue.waitMsOf(share, now) > maxWaitMs) continue;
-      requests.set(nextId, { ingress, priority, at: now, ranMs: timeOf(random, meanMs) });
-      queue.admit(nextId++, share, now);
+      const ranMs = timeOf(random, meanMs);
+      queue.admit(nextId, share, now);
+      const seconds = queue.placeOf(nextId, now)?.seconds;
+      const expectedMs = seconds && (seconds.from + seconds.to) * 500;
+      requests.set(nextId++, { ingress, priority, at: now, ranMs, expectedMs });
     }
     if (now % 1_000 === 0)
       for (const [id, { ingress, at }] of requests)
@@ -92,16 +99,25 @@ export function play({ load, seed, maxWaitMs, ingresses = 3, slots = 60, meanMs 
     for (const queue of queues) for (let id = queue.next(now); id !== undefined; id = queue.next(now)) jobs.push(id);
     while (running.length < slots && jobs.length > 0) {
       const id = jobs.shift() as number;
-      const { ingress, ranMs } = requests.get(id) as Request;
+      const { ingress, ranMs, priority, at, expectedMs = 0 } = requests.get(id) as Request;
       running.push({ id, endsAt: now + ranMs });
+      if (expectedMs >= 100) ratios[priority]?.push((now - at) / expectedMs);
       queues[ingress]?.taken(id, now);
     }
   }
   return names.map((_, priority): Outcome => {
-    const durations = (times[priority] as number[]).sort((a, b) => a - b);
-    const at = (part: number) => durations[Math.floor(durations.length * part)] ?? 0;
-    return { offered: offered[priority] as number, served: durations.length, p50: at(0.5), p99: at(0.99) };
+    const durations = times[priority] as number[];
+    const [duration, ratio] = [quantilesOf(durations), quantilesOf(ratios[priority] as number[])];
+    return {
+      ...{ offered: offered[priority] as number, served: durations.length, p50: duration(0.5), p99: duration(0.99) },
+      waitRatio: { p10: ratio(0.1), p50: ratio(0.5), p90: ratio(0.9) },
+    };
   });
+}
+
+function quantilesOf(values: number[]): (part: number) => number {
+  values.sort((a, b) => a - b);
+  return (part) => values[Math.floor(values.length * part)] ?? 0;
 }
 
 if (import.meta.main) {
@@ -120,4 +136,10 @@ if (import.meta.main) {
         `${maxWaitMs ?? "none"} ${load}: goodput ${goodput.toFixed(0)} %; ${cells.join("; ")}; ratio ${((outcomes[0] as Outcome).p99 / alone.p99).toFixed(2)}`,
       );
     }
+  for (const load of [1.2, 2]) {
+    const cells = play({ load, seed: 1, maxWaitMs: 1_000 }).map(({ waitRatio: { p10, p50, p90 } }, index) =>
+      [names[index], p10.toFixed(2), p50.toFixed(2), p90.toFixed(2)].join(" "),
+    );
+    console.log(`load ${load}: real wait / expected wait, p10 p50 p90: ${cells.join("; ")}`);
+  }
 }
