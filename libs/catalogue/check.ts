@@ -42,37 +42,45 @@ function findingsIn(file: CatalogueFile, environment: Environment): Finding[] {
   );
 }
 
-/** Entries that replace those whose shape is faulty, so that the others can be checked. */
-const standIns: Record<string, (value: unknown, key: string | number) => unknown> = {
+/** Entries whose settings replace faulty ones, so that the others can be checked. */
+const standIns: Record<string, (key: string | number) => Record<string, unknown>> = {
   queues: () => ({}),
   groups: () => ({ models: ["*"] }),
   upstreams: () => ({ dialect: "openai-chat", baseUrl: "http://host" }),
-  models: (value, key) => {
-    const { id } = Object(value) as { id?: unknown };
-    return {
-      id: typeof id === "string" && /^[A-Za-z0-9]/.test(id) ? id : `model-${key}`,
-      prices: { inputPerMillion: 0, outputPerMillion: 0 },
-      route: [{ upstream: "unknown", model: "unknown" }],
-    };
-  },
+  models: (key) => ({
+    id: `model-${key}`,
+    prices: { inputPerMillion: 0, outputPerMillion: 0 },
+    route: [{ upstream: "unknown", model: "unknown" }],
+  }),
 };
 
 /** The mistakes in the meaning of what has the right shape. Changes the value. */
 function findingsBeside(faulty: readonly Finding[], value: unknown, environment: Environment): Finding[] {
   const replaced: Path[] = [];
   for (const { path } of faulty) {
-    const [section, key] = path;
-    const entries: unknown = Reflect.get(Object(value), section ?? "");
+    const [section, key, setting] = path;
     const standIn = typeof section === "string" ? standIns[section] : undefined;
     if (section === undefined || (standIn !== undefined && key === undefined)) return [];
-    if (standIn === undefined) Reflect.deleteProperty(Object(value), section);
-    else
-      Reflect.set(Object(entries), key as string, standIn(Reflect.get(Object(entries), key as string), key as string));
-    replaced.push(path.slice(0, standIn === undefined ? 1 : 2));
+    if (standIn === undefined || key === undefined) Reflect.deleteProperty(Object(value), section);
+    else replaceIn(Object(Reflect.get(Object(value), section)), standIn(key), key, setting);
+    replaced.push(path.slice(0, standIn === undefined ? 1 : 3));
   }
   const shape = shapeOf(value);
   if (shape.kind === "faulty") return [];
   return findingsIn(shape.file, environment).filter(
     ({ path }) => !replaced.some((start) => isDeepStrictEqual(path.slice(0, start.length), start)),
   );
+}
+
+/** Replaces a setting of an entry; without one, the whole entry. */
+function replaceIn(
+  entries: object,
+  standIn: Record<string, unknown>,
+  key: string | number,
+  setting: string | number | undefined,
+): void {
+  const entry: unknown = Reflect.get(entries, key);
+  if (setting === undefined) Reflect.set(entries, key, standIn);
+  else if (Object.hasOwn(standIn, setting)) Reflect.set(Object(entry), setting, standIn[setting]);
+  else Reflect.deleteProperty(Object(entry), setting);
 }

@@ -49,11 +49,49 @@ models:
       "c.yaml:4:21: groups.other.models[0]",
       "c.yaml:6:44: upstreams.openai.baseUrl",
       "c.yaml:7:19: upstreams.bad.dialect",
+      "c.yaml:7:34: upstreams.bad.baseUrl",
       "c.yaml:8:43: upstreams.worse.baseUrl",
       "c.yaml:10:22: models[0].prices.outputPerMillion",
       "c.yaml:11:87: models[1].route[0].upstream",
       "c.yaml:12:82: models[2].fallbacks[1]",
       "",
+    ],
+  );
+});
+
+test("a faulty setting of an entry hides no mistake of its other settings, nor of other entries", () => {
+  const { err } =
+    check(`groups: { default: { models: ["*"], keyLimits: { budgetPerDay: 9, budgetPerMonth: 1 }, weight: -1 } }
+queues: { own: { waitMs: none } }
+upstreams: { openai: { dialect: openai-chat, baseUrl: "https://host/", timeouts: 5 } }
+models:
+  - { id: "a*b", prices: ${price}, queue: non, fallbacks: [zz, 5], route: [{ upstream: opnai, model: a }] }
+  - { id: "*c", contextWindow: 1, outputTokensMax: 2, prices: ${price}, route: [{ upstream: openai, model: "*a" }] }
+  - { id: d, prices: ${price}, route: [{ upstream: openai }], created: never }
+  - { id: d, prices: ${price}, route: [{ upstream: openai, model: d }], retries: many }
+  - none
+`);
+  assert.deepEqual(
+    err.split("\n").map((line) => line.split(": ")[1]),
+    [
+      "groups.default.keyLimits.budgetPerDay",
+      "groups.default.weight",
+      "queues.own.waitMs",
+      "upstreams.openai.baseUrl",
+      "upstreams.openai.timeouts",
+      "models[0].id",
+      "models[0].queue",
+      "models[0].fallbacks[1]",
+      "models[0].route[0].upstream",
+      "models[1].id",
+      "models[1].outputTokensMax",
+      "models[1].route[0].model",
+      "models[2].route[0].model",
+      "models[2].created",
+      "models[3].id",
+      "models[3].retries",
+      "models[4]",
+      undefined,
     ],
   );
 });

@@ -12,6 +12,7 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { keysCommand } from "../../apps/cli/keys.ts";
 import { openControl } from "../support/control.ts";
+import { embeddedDirectory } from "../support/embedded.ts";
 import { type Role, startGateway } from "../support/gateway.ts";
 import { until, within } from "../support/time.ts";
 
@@ -24,7 +25,7 @@ const environment = {
   SIMULATOR_URL: gateway.simulatorUrl,
   CONTROL_PORT: "0",
   OPERATOR_TOKEN: token,
-  DATABASE_DIRECTORY: join(directory, "database"),
+  DATABASE_DIRECTORY: await embeddedDirectory(join(directory, "database")),
 };
 let control = await openControl(environment);
 const redis = await connectRedis(gateway.redis.url, "patient");

@@ -4,11 +4,13 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { embeddedDirectory } from "../support/embedded.ts";
 import { type Role, startGateway, startRole } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
 import { chatCompletion, jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "sluice-credentials-"));
+const database = await embeddedDirectory(join(directory, "database"));
 const file = join(directory, "key");
 writeFileSync(file, "first-secret\n");
 const good = new Set(["Bearer first-secret"]);
@@ -40,7 +42,7 @@ async function startWithSecret(role: string, variable: string, value: string) {
     ...environment,
     PORT: "0",
     CONTROL_PORT: "0",
-    DATABASE_DIRECTORY: join(directory, "database"),
+    DATABASE_DIRECTORY: database,
     [`${variable}_FILE`]: path,
   });
   return {

@@ -1,21 +1,25 @@
 /**
  * A new embedded database for a test. Making one takes seconds, so it is made once for each version
- * of PGlite and copied.
+ * of PGlite and of the tables, and copied.
  */
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { cpSync, existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { openEmbedded } from "../../apps/control/database/embedded.ts";
+import { openDatabase } from "../../apps/control/database/database.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 const { version } = JSON.parse(
   readFileSync(join(root, "node_modules", "@electric-sql", "pglite", "package.json"), "utf8"),
 ) as { version: string };
 const cache = join(root, "node_modules", ".cache", "pglite");
-const template = join(cache, version);
+const sources = globSync("apps/control/database/**/*.ts", { cwd: root }).toSorted();
+const tables = createHash("sha256");
+for (const source of sources) tables.update(readFileSync(join(root, source)));
+const template = join(cache, `${version}-${tables.digest("hex").slice(0, 16)}`);
 
 /**
- * Puts an empty database into a directory as `DATABASE_DIRECTORY` expects it; returns the
- * directory.
+ * Puts a database with empty tables into a directory as `DATABASE_DIRECTORY` expects it; returns
+ * the directory.
  */
 export async function embeddedDirectory(directory: string): Promise<string> {
   if (!existsSync(template)) await makeTemplate();
@@ -28,7 +32,7 @@ export async function embeddedDirectory(directory: string): Promise<string> {
 async function makeTemplate(): Promise<void> {
   mkdirSync(cache, { recursive: true });
   const making = mkdtempSync(join(cache, "making-"));
-  await (await openEmbedded(join(making, "data"))).close();
+  await (await openDatabase({ url: undefined, directory: making }))[Symbol.asyncDispose]();
   try {
     renameSync(join(making, "data"), template);
   } catch (error) {
