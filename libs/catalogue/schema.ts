@@ -327,6 +327,28 @@ const upstream = Type.Object(
   { ...strict, default: {} },
 );
 
+const promptCache = (description: string) =>
+  Type.Optional(
+    Type.Object(
+      {
+        auto: Type.Boolean({ default: true, description: "Whether the gateway does it." }),
+        ttl: Type.Enum(["5m", "1h"] as const, {
+          default: "5m",
+          description: "How long Anthropic keeps the prompt after its last use. An hour costs more to write.",
+        }),
+        tokensMin: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: 1_000_000,
+            description:
+              "The shortest prompt that Anthropic's model caches, in tokens; a shorter one gets no marks. Default: the vendor's (libs/dialects/anthropic-messages/auto-marks.ts).",
+          }),
+        ),
+      },
+      { ...strict, description },
+    ),
+  );
+
 const tokens = (description: string) =>
   Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000_000, description }));
 
@@ -411,6 +433,9 @@ const model = Type.Object(
       description:
         "`session`: the requests of a session go to the same target and the same credential, or cache domain, while these can serve, so that the upstream finds their beginning in its prompt cache. `off`: each request is placed anew.",
     }),
+    promptCache: promptCache(
+      "Lets upstreams cache prompts: Anthropic's get marks behind the tools, the system prompt and the last two turns of the user, at most four with those of the caller; OpenAI's get a `prompt_cache_key` for the session if the caller sends none. Default: only what the caller sends.",
+    ),
     timeouts: overridingTimeouts("this model"),
     route: Type.Array(
       Type.Object(
@@ -431,6 +456,7 @@ const model = Type.Object(
           prices: Type.Optional(
             pricesSchema("What the operator pays at this target. The ledger then shows the margin. Default: unknown."),
           ),
+          promptCache: promptCache("The same for this target. Default: that of the model."),
           timeouts: overridingTimeouts("this target"),
         },
         strict,

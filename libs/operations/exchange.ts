@@ -16,6 +16,15 @@ import { warningLengthMax } from "./bounds.ts";
 import type { OperationName } from "./operations.ts";
 import type { UpstreamSession } from "./realtime/upstream-session.ts";
 
+/** How the gateway lets an upstream cache the prompt. */
+interface PromptCaching {
+  ttl: "5m" | "1h";
+  /** The shortest prompt that the model caches; the vendor's by default. */
+  tokensMin?: number | undefined;
+  /** Names the caller's session. */
+  key?: string | undefined;
+}
+
 /** A caller's request, and the target that it is prepared for. */
 export interface PreparationTask {
   operation: OperationName;
@@ -38,6 +47,8 @@ export interface PreparationTask {
   continued?: string | undefined;
   /** The upstream counts tokens. */
   countsTokens: boolean;
+  /** Set if the gateway lets the upstream cache the prompt. */
+  promptCache?: PromptCaching | undefined;
   /** Fields that the upstream refuses, by their paths (omitted-fields.ts). */
   omits?: readonly string[];
   /** Changes of the request that its target asked for by refusing it. */

@@ -20,6 +20,7 @@ import {
 import { imageEditExchange, imageGenerationExchange, imageVariationExchange } from "./images/exchange.ts";
 import { moderationExchange } from "./moderations/exchange.ts";
 import type { OperationName } from "./operations.ts";
+import { withPromptCache } from "./prompt-cache.ts";
 import { realtimeExchange } from "./realtime/exchange.ts";
 import { rerankExchange, rerankWithDocumentsExchange } from "./rerank/exchange.ts";
 import { speechExchange } from "./speech/exchange.ts";
@@ -56,7 +57,8 @@ export async function prepare(task: PreparationTask, resolve: ResolveAddresses):
     return resolve(addresses);
   };
   try {
-    return withoutRefused(await exchanges[task.operation].prepare(task, bounded), task.omits);
+    const prepared = withPromptCache(await exchanges[task.operation].prepare(task, bounded), task);
+    return withoutRefused(prepared, task.omits);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return refused(error.message, error.param);

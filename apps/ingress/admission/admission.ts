@@ -158,13 +158,21 @@ const unknownAffinity = refusalOf(
 /** The models whose requests may be served at several places, for each catalogue. */
 const answersOfCatalogues = new WeakMap<Catalogue, WeakMap<CatalogueModel, boolean>>();
 
-/** Whether the worker chooses a place for a model's requests, or for those of a fallback. */
+/**
+ * Whether the worker chooses a place for a model's requests, or for those of a fallback, or lets
+ * their upstreams cache prompts.
+ */
 function dependsOnSession(catalogue: Catalogue, model: CatalogueModel): boolean {
   const answers = answersOfCatalogues.get(catalogue) ?? new WeakMap<CatalogueModel, boolean>();
   answersOfCatalogues.set(catalogue, answers);
   const models = () => [model, ...model.fallbacks.flatMap((id) => catalogue.modelWith(id) ?? [])];
   const answer =
-    answers.get(model) ?? models().some((one) => one.affinity === "session" && cachePlacesOf(catalogue, one) > 1);
+    answers.get(model) ??
+    models().some(
+      (one) =>
+        (one.affinity === "session" && cachePlacesOf(catalogue, one) > 1) ||
+        [one, ...one.route].some(({ promptCache }) => promptCache?.auto === true),
+    );
   answers.set(model, answer);
   return answer;
 }

@@ -316,6 +316,7 @@ export class Attempt {
         model,
         upstream,
         name: target.model,
+        promptCache: target.promptCache ?? model.promptCache,
         repairs: retryState.repairsFor(candidate),
         refusedFields: this.#deps.refusedFields.of(key, this.#deps.clock.now()),
         preparation: this.#preparation,

@@ -111,6 +111,7 @@ export interface ExchangeInput {
   upstream: CatalogueUpstream;
   /** The upstream's name of the model. */
   name: string;
+  promptCache: CatalogueModel["promptCache"];
   /** Changes of the request that this target asked for by refusing it. */
   repairs: readonly Repair[];
   /** Fields that this target refused lately, besides those of its upstream's settings. */
@@ -148,7 +149,7 @@ export function preparedFor(
   spoken: UpstreamDialect,
   more: Partial<PreparationTask> = {},
 ): Promise<Prepared> {
-  const { job, body, model, upstream, repairs, preparation, signal } = input;
+  const { job, body, model, upstream, promptCache, repairs, preparation, signal } = input;
   const { operation, dialect, framing, headers, contentType, admittedAt } = job;
   const isTranslated = spoken !== dialect || input.resumed !== undefined || input.relayed !== undefined;
   const resumes =
@@ -166,6 +167,7 @@ export function preparedFor(
     target: targetOf(input, spoken),
     resumes,
     countsTokens: upstream.countsTokens,
+    ...(promptCache?.auto === true && { promptCache: { ...promptCache, key: job.session } }),
     omits: omitsOf(input),
     repairs,
     ...more,

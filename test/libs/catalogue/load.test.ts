@@ -227,6 +227,12 @@ const faults: Fault[] = [
       "4:111: upstreams.openai.cacheDomain: must be a name of 1 to 100 characters, or names by the variables of credentials",
   },
   {
+    name: "an unknown life of cached prompts",
+    from: "- id: second",
+    to: "- id: second\n    promptCache: { ttl: 10m }",
+    message: '12:25: models[1].promptCache.ttl: must be "5m" or "1h", not "10m"',
+  },
+  {
     name: "an unknown affinity",
     from: "- id: second",
     to: "- id: second\n    affinity: sticky",
@@ -287,7 +293,7 @@ const faults: Fault[] = [
     from: "queue: image",
     to: "queu: image",
     message:
-      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, description, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, pricesByModel, retries, fallbacks, resume, deterministic, traits, affinity, timeouts, route',
+      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, description, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, pricesByModel, retries, fallbacks, resume, deterministic, traits, affinity, promptCache, timeouts, route',
   },
   {
     name: "a model setting under its former name",
