@@ -11,10 +11,10 @@
  * round trip. Short work may have another quarter of a second on the queue: there the way to the
  * workers takes most of the time, and jobs that travel together cost less.
  *
- * Keys share the workers' slots (`fair-share.ts`). The number of slots that a key has counts before
- * it gets another slot. Through one ingress one key takes at most four fifths of the slots, through
- * two ingresses 24 of 25. A key of a heavier group may have proportionally more. A key with fewer
- * than five slots may always go, so one key may take all of very few slots.
+ * Keys share the workers' slots (`fair-share.ts`). The number of slots that a key has, through all
+ * ingresses, counts before it gets another slot. One key takes at most four fifths of the slots. A
+ * key of a heavier group may have proportionally more. A key with fewer than five slots may always
+ * go, so one key may take all of very few slots.
  *
  * Items have one of three priorities. A higher one goes first; but of every eight turns, one is for
  * the oldest item that has waited for five seconds, so nothing starves. A group may have a reserved
@@ -24,6 +24,7 @@
 import { retryAfterSecondsMax } from "./bounds.ts";
 import { FairQueue, type Share } from "./fair-queue.ts";
 import { isFairShare } from "./fair-share.ts";
+import { type KeySlots, noKeySlots } from "./key-slots.ts";
 import { LiveMap } from "./live-map.ts";
 
 /** Work that ends within this time is short. */
@@ -77,6 +78,8 @@ interface AdmittedItem {
 export class AdmissionQueue<Item extends string | number> {
   /** The slots of its workers that other ingresses do not use; undefined if unknown. */
   slots: number | undefined;
+  /** The slots that keys have through other ingresses, as far as is known. */
+  elsewhere: KeySlots = noKeySlots;
   /** By priority. */
   readonly #queued = priorities.map(() => new FairQueue<Item>());
   readonly #onQueue = new Set<Item>();
@@ -114,6 +117,11 @@ export class AdmissionQueue<Item extends string | number> {
   /** How many released items are running. */
   get runningSize(): number {
     return this.#runningSize;
+  }
+
+  /** The slots that keys have through this ingress, or will have once their jobs are taken. */
+  get keySlots(): KeySlots {
+    return { lightest: this.#lightest, slots: new Map(this.#passedOf.entries()) };
   }
 
   /** The item waits for its turn, which may come at once. */
@@ -328,9 +336,16 @@ export class AdmissionQueue<Item extends string | number> {
     const { slots } = this;
     if (slots === undefined) return () => true;
     const free = Math.max(1, slots - this.#runningSize - this.#onQueue.size + this.#shortLately.total(now));
+    const { elsewhere } = this;
+    const lightest = Math.min(this.#lightest, elsewhere.lightest);
+    return (key, weight) =>
+      isFairShare(this.#passedOfKey(key) + (elsewhere.slots.get(key) ?? 0), (free * weight) / lightest);
+  }
+
+  get #lightest(): number {
     let lightest = Number.POSITIVE_INFINITY;
     for (const { weight } of this.#groups.values()) lightest = Math.min(lightest, weight);
-    return (key, weight) => isFairShare(this.#passedOfKey(key), (free * weight) / lightest);
+    return lightest;
   }
 
   #setRunning(entry: AdmittedItem | undefined, { isRunning }: Pick<AdmittedItem, "isRunning">): void {

@@ -40,6 +40,11 @@ export class LiveMap<Key extends string | number, Value> {
     return undefined;
   }
 
+  /** As `values`, with the keys. */
+  *entries(): Generator<[Key, Value], void> {
+    for (const [key, { value }] of this.#cells) yield [key, value as Value];
+  }
+
   /**
    * In the order in which their keys were set. Entries may be set and deleted during the iteration.
    */

@@ -148,6 +148,8 @@ export interface SlotAnnouncement {
   lastingSlots: number;
   /** Generations that run for an ingress. */
   running: number;
+  /** The slots of an ingress' keys (`textOfKeySlots`); undefined for a worker. */
+  keySlots?: string;
   /** How long it is valid; `announcementLifeMs` by default. */
   lifeMs?: number;
 }
@@ -162,6 +164,8 @@ export interface QueueLoad {
   slotsBefore: number;
   /** Generations that run for other processes. */
   running: number;
+  /** The announcements of other ingresses about their keys; only for an ingress. */
+  keySlots?: readonly string[];
 }
 
 /**

@@ -7,6 +7,7 @@ import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { AdmissionQueue } from "#relay/admission-queue.ts";
 import { idleReadHeartbeats } from "#relay/bounds.ts";
+import { keySlotsIn, noKeySlots, textOfKeySlots } from "#relay/key-slots.ts";
 import type { JobQueue, SlotBoard } from "#relay/ports.ts";
 import type { Clock } from "#service/clock.ts";
 import { isRefusal } from "#service/redis.ts";
@@ -108,9 +109,11 @@ export class IngressQueues {
     queue.heartbeatsAgo = 0;
     queue.announcedRunning = running;
     try {
-      const announcement = { slots: 0, usedSlots: 0, lastingSlots: 0, running };
+      const keySlots = textOfKeySlots(admission.keySlots);
+      const announcement = { slots: 0, usedSlots: 0, lastingSlots: 0, running, keySlots };
       const load = await slotBoard.announce(jobs.name, announcement);
       admission.slots = load.slots === 0 ? undefined : load.slots - load.running;
+      admission.elsewhere = keySlotsIn(load.keySlots ?? []);
       if (load.slots > 0) queue.workers = "some";
       else queue.workers = (await slotBoard.hasOtherWorkers(jobs.name)) ? "other" : "none";
       const wasAway = queue.awaySince !== undefined;
@@ -118,6 +121,7 @@ export class IngressQueues {
       return wasAway ? "back" : undefined;
     } catch (error) {
       admission.slots = undefined;
+      admission.elsewhere = noKeySlots;
       if (isRefusal(error) || queue.awaySince !== undefined) return undefined;
       queue.awaySince = since;
       return "away";

@@ -8,22 +8,24 @@ import type { QueueLoad, SlotAnnouncement, SlotBoard } from "../ports.ts";
 
 /**
  * KEYS[1]: a queue's announcements, a hash of process name → "<slots> <running> <expiry, epoch ms>
- * <used slots> <lasting slots>". ARGV: name, slots, running, lifetime in ms, used slots, lasting
- * slots. A process without slots and running generations needs no announcement. Returns the fields
- * of `QueueLoad` in order. It writes little, so it may run when memory is full.
+ * <used slots> <lasting slots> <slots of keys>". ARGV: name, slots, running, lifetime in ms, used
+ * slots, lasting slots, and for an ingress the slots of its keys. A process without slots and
+ * running generations needs no announcement. Returns the fields of `QueueLoad` in order, the last
+ * one only for an ingress. It writes at most some kilobytes, so it may run when memory is full.
  */
 const announceScript = scriptOf(
   `${redisClock}
 local isNothing = ARGV[2] == "0" and ARGV[3] == "0"
 if not isNothing then
-  redis.call("HSET", KEYS[1], ARGV[1], ARGV[2] .. " " .. ARGV[3] .. " " .. (nowMs + ARGV[4]) .. " " .. ARGV[5] .. " " .. ARGV[6])
+  redis.call("HSET", KEYS[1], ARGV[1], ARGV[2] .. " " .. ARGV[3] .. " " .. (nowMs + ARGV[4]) .. " " .. ARGV[5] .. " " .. ARGV[6] .. " " .. (ARGV[7] or ""))
   redis.call("PEXPIRE", KEYS[1], ARGV[4] * 2)
 end
 local slots, used, lasting, workersBefore, slotsBefore, running = 0, 0, 0, 0, 0, 0
+local keySlots = {}
 local all = redis.call("HGETALL", KEYS[1])
 for at = 1, #all, 2 do
-  local ownSlots, ownRunning, expiry, ownUsed, ownLasting =
-    string.match(all[at + 1], "^(%d+) (%d+) (%d+) ?(%d*) ?(%d*)")
+  local ownSlots, ownRunning, expiry, ownUsed, ownLasting, ownKeySlots =
+    string.match(all[at + 1], "^(%d+) (%d+) (%d+) ?(%d*) ?(%d*) ?(.*)")
   if expiry == nil or tonumber(expiry) < nowMs or (isNothing and all[at] == ARGV[1]) then
     redis.call("HDEL", KEYS[1], all[at])
   else
@@ -34,10 +36,13 @@ for at = 1, #all, 2 do
       workersBefore = workersBefore + 1
       slotsBefore = slotsBefore + ownSlots
     end
-    if all[at] ~= ARGV[1] then running = running + ownRunning end
+    if all[at] ~= ARGV[1] then
+      running = running + ownRunning
+      if ARGV[7] and ownKeySlots ~= "" then keySlots[#keySlots + 1] = ownKeySlots end
+    end
   end
 end
-return { slots, used, lasting, workersBefore, slotsBefore, running }
+return { slots, used, lasting, workersBefore, slotsBefore, running, keySlots }
 `,
   "run",
 );
@@ -58,14 +63,23 @@ export class RedisSlotBoard implements SlotBoard {
   }
 
   async announce(queue: string, announcement: SlotAnnouncement): Promise<QueueLoad> {
-    const { slots, usedSlots, lastingSlots, running, lifeMs = announcementLifeMs } = announcement;
-    const values = [this.#self, slots, running, lifeMs, usedSlots, lastingSlots];
+    const { slots, usedSlots, lastingSlots, running, lifeMs = announcementLifeMs, keySlots } = announcement;
+    const values = [
+      this.#self,
+      slots,
+      running,
+      lifeMs,
+      usedSlots,
+      lastingSlots,
+      ...(keySlots === undefined ? [] : [keySlots]),
+    ];
     const [load] = await Promise.all(
       this.#protocols.map((protocol) =>
         runScript(this.#redis, announceScript, [this.#keyspace.queueSlots(queue, protocol)], values),
       ),
     );
-    const [allSlots, allUsedSlots, allLastingSlots, workersBefore, slotsBefore, othersRunning] = load as number[];
+    const [allSlots, allUsedSlots, allLastingSlots, workersBefore, slotsBefore, othersRunning, othersKeySlots] =
+      load as [...number[], string[]];
     return {
       slots: allSlots,
       usedSlots: allUsedSlots,
@@ -73,6 +87,7 @@ export class RedisSlotBoard implements SlotBoard {
       workersBefore,
       slotsBefore,
       running: othersRunning,
+      ...(keySlots !== undefined && { keySlots: othersKeySlots }),
     } as QueueLoad;
   }
 

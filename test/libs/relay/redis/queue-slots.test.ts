@@ -40,6 +40,16 @@ test("an ingress learns the slots of all workers and the running generations of 
   assert.deepEqual(await ofIngress("image", "ingress-1", 1), { slots: 0, running: 0 });
 });
 
+test("an ingress learns the slots of the other ingresses' keys, and a worker does not", async () => {
+  const queue = "keys";
+  await announce(queue, "worker-1", worker(8));
+  await announce(queue, "ingress-1", { ...ingress(2), keySlots: "1 key_a:2" });
+  await announce(queue, "ingress-2", ingress(1));
+  const { running, keySlots } = await announce(queue, "ingress-3", { ...ingress(3), keySlots: "1 key_b:3" });
+  assert.deepEqual([running, keySlots], [3, ["1 key_a:2"]]);
+  assert.equal((await announce(queue, "worker-1", worker(8))).keySlots, undefined);
+});
+
 test("announcements expire, and so does a queue's hash without processes", async () => {
   const queue = "brief";
   const key = keyOf(queue);
