@@ -125,6 +125,11 @@ const record = object({
   isEstimated: flag(),
   cost: money("What the caller pays."),
   upstreamCost: orNull(money("What the operator pays; null if the catalogue does not say. Only for operators.")),
+  cacheSaving: orNull(
+    money(
+      "The saving by the upstream's prompt cache: its tokens as plain input, less their cost. Below zero where writing cost more than reading saved; null without a cache.",
+    ),
+  ),
   price: orNull(
     object(
       {
@@ -189,6 +194,7 @@ const sums = {
   cost: money("What callers pay."),
   upstreamCost: orNull(money("What the operator pays, as far as the catalogue says it. Only for operators.")),
   margin: orNull(money("Cost minus upstream cost, of records whose upstream cost is known. Only for operators.")),
+  cacheSaving: money("The saving by the upstreams' prompt caches, for callers."),
   firstContentMs: orNull(number("Mean of answers with content.")),
   durationMs: orNull(number("Mean.")),
 };

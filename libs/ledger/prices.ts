@@ -312,6 +312,26 @@ export function costOf(unit: UnitPrices, used: Priced, ratioPpm: number): bigint
 }
 
 /**
+ * The saving by the vendor's prompt cache in nano-units: the cost of the same tokens as plain
+ * input, less the cost. It is below zero where writing cost more than reading saved.
+ */
+export function cacheSavingOf(unit: UnitPrices, used: Priced, ratioPpm: number): bigint {
+  if (used.cachedInputTokens === 0 && used.cacheWriteTokens === 0) return 0n;
+  const { cacheWrite1hTokens: hour, cachedAudioTokens: audio } = unit.units ?? {};
+  const uncached: UnitPrices = {
+    ...unit,
+    cacheRead: unit.input,
+    cacheWrite: unit.input,
+    units: {
+      ...unit.units,
+      ...(typeof hour === "number" && { cacheWrite1hTokens: unit.input }),
+      ...(typeof audio === "number" && { cachedAudioTokens: unit.audioInput }),
+    },
+  };
+  return costOf(uncached, used, ratioPpm) - costOf(unit, used, ratioPpm);
+}
+
+/**
  * The cost that units add, times a million. Tokens of a kind are counted in their whole already,
  * so only the difference of the prices is added.
  */

@@ -2,7 +2,7 @@
 import type { UnitKind } from "#dialects/usage.ts";
 import type { Bill } from "./bill.ts";
 import { ppmPerUnit } from "./money.ts";
-import { unitPriceNames } from "./prices.ts";
+import { cacheSavingOf, unitPriceNames } from "./prices.ts";
 import type { UsageRecord } from "./usage-record.ts";
 
 const noTokens = {
@@ -29,6 +29,7 @@ export const nothingBilled = {
   cost: "0",
   upstreamCost: null,
   otherUnits: null,
+  cacheSaving: null,
 } satisfies Partial<UsageRecord>;
 
 /** The fields of a record that only an answered generation knows. */
@@ -81,4 +82,6 @@ export const billedFields = (
           count,
           unitPrices.units?.[kind] ?? null,
         ]),
+  cacheSaving:
+    usage.cachedInputTokens + usage.cacheWriteTokens === 0 ? null : String(cacheSavingOf(unitPrices, usage, groupPpm)),
 });

@@ -108,6 +108,13 @@ const usageRecordSchema = Type.Object({
         "Units that some vendors bill apart: kind, count, price per million tokens or per unit. A price of null is unknown. Null if there are none.",
     }),
   ),
+  cacheSaving: orNull(
+    Type.String({
+      pattern: "^-?[0-9]{1,19}$",
+      description:
+        "The saving by the vendor's prompt cache in nano-units, below zero where writing cost more than reading saved. Null if no cache was used.",
+    }),
+  ),
 });
 
 export type UsageRecord = Type.Static<typeof usageRecordSchema>;
@@ -117,7 +124,7 @@ const version = 1;
 const fields = Object.keys(usageRecordSchema.properties) as Field[];
 const validator = Compile(usageRecordSchema);
 /** Records of writers that do not know these fields are valid. */
-const laterFields: ReadonlySet<string> = new Set<Field>(["callLog", "otherUnits"]);
+const laterFields: ReadonlySet<string> = new Set<Field>(["callLog", "otherUnits", "cacheSaving"]);
 
 /** One record as JSON. */
 export const encodeUsageRecord = (record: UsageRecord): string =>

@@ -57,5 +57,6 @@ export const usageRecord = (more: Partial<UsageRecord> = {}): UsageRecord => ({
   traceId: null,
   callLog: null,
   otherUnits: null,
+  cacheSaving: null,
   ...more,
 });

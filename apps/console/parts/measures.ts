@@ -17,6 +17,7 @@ export const measureNames = [
   "errors",
   "errorRate",
   "cacheRate",
+  "cacheSaving",
   "firstContentMs",
   "durationMs",
   "upstreamCost",
@@ -64,12 +65,12 @@ const mean = (name: "firstContentMs" | "durationMs"): Measure => ({
   isAdditive: false,
   topBy: "requests",
 });
-const money = (name: "cost" | "upstreamCost" | "margin", isAdditive = true): Measure => ({
+const money = (name: "cost" | "cacheSaving" | "upstreamCost" | "margin", isAdditive = true): Measure => ({
   unit: "money",
   value: (sums) => (sums[name] === null ? null : Number(sums[name])),
   isAdditive,
   topBy: "cost",
-  ...(name !== "cost" && { isFor: "operator" }),
+  ...(name !== "cost" && name !== "cacheSaving" && { isFor: "operator" }),
 });
 const errors = (sums: Sums) => sums.refused + sums.failed;
 const failures = [
@@ -101,6 +102,8 @@ export const measures: Record<MeasureName, Measure> = {
     (sums) => sums.cachedInputTokens,
     (sums) => sums.inputTokens,
   ),
+  // More may be paid for writing than reading saves, and a stack cannot show what is below zero.
+  cacheSaving: money("cacheSaving", false),
   firstContentMs: mean("firstContentMs"),
   durationMs: mean("durationMs"),
   upstreamCost: money("upstreamCost"),

@@ -23,6 +23,7 @@ const tileNames = [
   "tokens",
   "errorRate",
   "cacheRate",
+  "cacheSaving",
   "firstContentMs",
 ] as const satisfies MeasureName[];
 /** Measures of which more is bad. */
@@ -55,7 +56,7 @@ export function Tiles({ now, before, isCompared, measure: chosen, beforeText }: 
   const formatOf = useMeasureFormats();
   const { filter } = useFilters();
   return (
-    <SimpleGrid cols={{ base: 2, xs: 3, lg: 6 }} spacing="xs">
+    <SimpleGrid cols={{ base: 2, xs: 3, lg: 7 }} spacing="xs">
       {tileNames.map((name) => (
         <UnstyledButton key={name} onClick={() => filter({ measure: name })} aria-pressed={name === chosen}>
           <Paper
@@ -143,7 +144,7 @@ function useFigureColumns(): FigureColumn[] {
   const me = useMe();
   const format = useFormats();
   const formatOf = useMeasureFormats();
-  const moneyNames = ["cost", ...(me.isOperator ? (["upstreamCost", "margin"] as const) : [])] as const;
+  const moneyNames = ["cost", "cacheSaving", ...(me.isOperator ? (["upstreamCost", "margin"] as const) : [])] as const;
   return [
     ...moneyNames.map((id) => ({
       id,

@@ -20,6 +20,7 @@ import { up as views } from "./migrations/0011-views.ts";
 import { up as content } from "./migrations/0012-content.ts";
 import { up as usageUnits } from "./migrations/0013-usage-units.ts";
 import { up as mailedInvitations } from "./migrations/0014-mailed-invitations.ts";
+import { up as cacheSavings } from "./migrations/0015-cache-savings.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -36,6 +37,7 @@ const migrations: Record<string, Migration> = {
   "0012-content": { up: content },
   "0013-usage-units": { up: usageUnits },
   "0014-mailed-invitations": { up: mailedInvitations },
+  "0015-cache-savings": { up: cacheSavings },
 };
 const lastOwn = Object.keys(migrations).at(-1) as string;
 

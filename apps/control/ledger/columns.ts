@@ -58,6 +58,7 @@ export const usageColumns = {
   traceId: ["trace_id", "text"],
   callLog: ["call_log", "jsonb"],
   otherUnits: ["other_units", "jsonb"],
+  cacheSaving: ["cache_saving", "bigint"],
 } as const satisfies Record<keyof UsageRecord, readonly [name: string, type: string]>;
 
 type Column = (typeof usageColumns)[keyof UsageRecord];
@@ -118,6 +119,7 @@ const measures = {
     "case when upstream_cost is null then 0 else cost end",
     ({ upstreamCost, cost }) => (upstreamCost === null ? 0 : moneyOf(cost)),
   ],
+  cache_saving: ["coalesce(cache_saving, 0)", ({ cacheSaving }) => moneyOf(cacheSaving ?? "0")],
   /** Times of answers with content. */
   first_contents: ["(first_content_ms is not null)::int", ({ firstContentMs }) => Number(firstContentMs !== null)],
   first_content_ms: ["coalesce(first_content_ms, 0)", ({ firstContentMs }) => firstContentMs ?? 0],

@@ -153,6 +153,7 @@ const sumNames = [
   "cost",
   "upstreamCost",
   "margin",
+  "cacheSaving",
   "firstContentMs",
   "durationMs",
 ] as const;
@@ -370,6 +371,7 @@ function sumOf(row: Record<Measure, bigint>, isOperator: boolean) {
     cost: unitsOf(row.cost),
     upstreamCost: isOperator ? unitsOf(row.upstream_cost) : null,
     margin: isOperator ? unitsOf(row.margin_cost - row.upstream_cost) : null,
+    cacheSaving: unitsOf(row.cache_saving),
     firstContentMs: mean(row.first_content_ms, row.first_contents),
     durationMs: mean(row.duration_ms, row.requests),
   } satisfies Record<(typeof sumNames)[number], unknown>;
@@ -419,6 +421,7 @@ function recordOf(
     isEstimated: row.is_estimated,
     cost: unitsOf(row.cost),
     upstreamCost: isOperator && row.upstream_cost !== null ? unitsOf(row.upstream_cost) : null,
+    cacheSaving: row.cache_saving === null ? null : unitsOf(row.cache_saving),
     price: priceOf(row),
     queuedMs: numberOrNull(row.queued_ms),
     dispatchedMs: numberOrNull(row.dispatched_ms),

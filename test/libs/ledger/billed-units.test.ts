@@ -320,6 +320,29 @@ for (const [name, prices, usage, cost] of cases)
     assert.deepEqual(decodeUsageRecord(JSON.parse(encodeUsageRecord(record))), record);
   });
 
+const cachePrices = pricesOf({ inputPerMillion: 3, cachedInputPerMillion: 0.3, cacheWritePerMillion: 3.75 });
+const savings: [name: string, usage: object, saving: string | null][] = [
+  ["what was read", { input_tokens: 10, cache_read_input_tokens: 1_000_000 }, "2.7"],
+  ["writes cost more than they save", { input_tokens: 10, cache_creation_input_tokens: 1_000_000 }, "-0.75"],
+  [
+    "a write for an hour costs twice the input",
+    {
+      input_tokens: 10,
+      cache_creation_input_tokens: 1_000_000,
+      cache_creation: { ephemeral_5m_input_tokens: 0, ephemeral_1h_input_tokens: 1_000_000 },
+    },
+    "-3",
+  ],
+  ["both", { input_tokens: 10, cache_read_input_tokens: 1_000_000, cache_creation_input_tokens: 200_000 }, "2.55"],
+  ["no cache", { input_tokens: 10 }, null],
+];
+
+for (const [name, usage, saving] of savings)
+  test(`saved by the cache: ${name}`, () => {
+    const { cacheSaving } = billedFields(billOf(cachePrices, anthropic(usage)), undefined);
+    assert.equal(cacheSaving && unitsOf(BigInt(cacheSaving)), saving);
+  });
+
 test("a price that the catalogue does not know is null in the record, and not zero", () => {
   const usage = anthropic({ input_tokens: 1, server_tool_use: { web_search_requests: 3 } });
   const bill = billOf(pricesOf({ inputPerMillion: 1 }), usage);
