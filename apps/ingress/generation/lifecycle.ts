@@ -265,10 +265,10 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   /**
-   * Enters the admission queue, which dispatches it at once or when its turn comes: fair between
-   * groups (by weight) and keys (in turns), and only as many at a time as keep the workers busy for
-   * about 50 ms (libs/relay/admission-queue.ts). Requests of one key go in order of arrival; each
-   * ingress decides for itself.
+   * Enters the admission queue, which dispatches it at once or when its turn comes: by priority,
+   * fair between groups (by weight) and keys (in turns), and only as many at a time as keep the
+   * workers busy for about 50 ms (libs/relay/admission-queue.ts). Requests of one key and priority
+   * go in order of arrival. Ingresses share the slots of keys, and decide for themselves otherwise.
    */
   #queue(generation: Generation): void {
     const { number, ingressQueue, startedAt, admitted } = generation;

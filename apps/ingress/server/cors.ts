@@ -29,6 +29,8 @@ const exposedHeaders = [
   "openai-processing-ms",
   "x-goog-upload-url",
   "x-goog-upload-status",
+  "x-sluice-queue-position",
+  "x-sluice-queue-seconds",
   "x-sluice-token-count",
   "x-sluice-warning",
   upstreamRequestIdHeader,
