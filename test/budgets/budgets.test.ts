@@ -38,6 +38,7 @@ import { measures, type Sample, Traffic } from "./traffic.ts";
 const budgets = `
                                  commands  scripts  publishes  writes    bytes  jobs  timers  promises
 short answer                           26        3          3       8    3,350     1      27       144
+short answer of a session              26        3          3       8    3,400     1      27       144
 short answer with limits               64        5          3      10    4,400     1      31       170
 65 short answers, 64 at once          560       36         36      80  130,000    42     560     4,600
 idempotent short answer                38        4          3      10    4,750     1      31       176
@@ -93,15 +94,17 @@ const scriptedModel = (id: string, upstream = "scripted") => modelLine({ id, mod
 const gateway = await startGateway({
   // One queue at a time, for the fetches of others would come in between.
   workers: ["chat=64"],
+  environment: { KEY_A: "a", KEY_B: "b" },
   catalogue: `groups:
   default: { models: ["*"] }
   limited: { models: ["*"], keyLimits: { requestsPerMinute: 1000000, tokensPerMinute: 100000000, generationsMax: 1000, budgetPerDay: 1000000 } }
 upstreams:
   scripted: { dialect: openai-chat, baseUrl: "${upstream.url}" }
+  pair: { dialect: openai-chat, baseUrl: "${upstream.url}", credential: KEY_A, credentials: [KEY_B] }
   pictures: { dialect: openai-images, baseUrl: "${upstream.url}" }
   simulator: { dialect: openai-chat, baseUrl: "\${SIMULATOR_URL}/v1" }
 models:
-${scriptedModel("chat")}${scriptedModel("embedding")}${scriptedModel("image", "pictures")}${modelLine({ id: "voice", model: "sim-realtime" })}`,
+${scriptedModel("chat")}${scriptedModel("paired", "pair")}${scriptedModel("embedding")}${scriptedModel("image", "pictures")}${modelLine({ id: "voice", model: "sim-realtime" })}`,
 });
 const limitedKey = await gateway.createKey("limited");
 const traffic = await Traffic.open(gateway.redis.url);
@@ -182,6 +185,8 @@ async function assertBudget(kind: string, act: () => Promise<unknown>, shareMin 
 let requests = 0;
 const acts: Record<string, () => Promise<unknown>> = {
   "short answer": () => call(chatBody()),
+  // One of two credentials: the choice asks Redis for nothing.
+  "short answer of a session": () => call({ ...chatBody(), model: "paired" }),
   "short answer with limits": () => call(chatBody(), { key: limitedKey }),
   "idempotent short answer": () => call(chatBody(), { headers: { "idempotency-key": `request ${++requests}` } }),
   "stored response": () => call(responseBody, { path: "/v1/responses" }),
