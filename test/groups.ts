@@ -52,7 +52,7 @@ const groups = {
     "e2e/{compressed-bodies,operations,protocols,realtime-usage,refused-handshakes,responses-socket,resumable,secret-files,shares}.test.ts",
   ],
   "requests-3": [
-    "e2e/{faults,queue-place,reasoning-turns,repairs,shedding,stored-responses,strict-upstreams,unknown-paths,usage,verbatim}.test.ts",
+    "e2e/{faults,queue-place,reasoning-turns,repairs,shedding,stored-responses,strict-upstreams,unknown-paths,upstream-limits,usage,verbatim}.test.ts",
   ],
   worker: [
     "simulator/{faults,main,prompt-cache,realtime,server}.test.ts",

@@ -254,6 +254,17 @@ export const waitMsMax = 5_000;
 export const blockedMsMax = 60_000;
 /** How soon a slot at a full upstream is requested again. */
 export const busyMs = 150;
+/**
+ * The minute in which the calls of an upstream are counted, in whole seconds: a call that is late
+ * on its way to the upstream, or one before the end of a second, stays in the upstream's minute.
+ */
+export const vendorWindowSeconds = 61;
+/** The tokens of an answer before any is known of its target. */
+export const firstOutputTokens = 500;
+/** How much the last answer counts in a mean. */
+export const meanWeight = 0.1;
+/** The longest that an attempt waits for a target's limit with `whenFull: wait`. */
+export const fullWaitMsMax = 60_000;
 /** How soon an upstream that does not answer at all is checked again. */
 export const absentMs = 1_000;
 /**

@@ -183,6 +183,26 @@ const authentications = ["bearer", "x-api-key", "api-key", "x-goog-api-key", "go
 
 const cacheDomainName = text(100, "The name of a cache domain.");
 
+const callLimits = (whose: string) => ({
+  concurrencyMax: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 1_000_000, description: `Concurrent requests ${whose}, over all workers.` }),
+  ),
+  requestsPerMinute: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 1_000_000_000,
+      description: `Requests ${whose} in any minute, over all workers.`,
+    }),
+  ),
+  tokensPerMinute: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 1_000_000_000_000,
+      description: `Tokens ${whose} in any minute, input and output together, over all workers.`,
+    }),
+  ),
+});
+
 const upstream = Type.Object(
   {
     dialect: Type.Enum(upstreamDialects, {
@@ -215,13 +235,18 @@ const upstream = Type.Object(
           "Credentials of one organisation, workspace or project share the vendor's prompt cache: a name for all credentials of this upstream, or names by credential, such as `{ KEY_A: acme, KEY_B: acme }`. The requests of a session use the credentials of one domain in turn. Default: each credential has its own.",
       }),
     ),
-    concurrencyMax: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: 1_000_000,
-        description: "Concurrent requests, counted over all workers. Further requests use another target or wait.",
+    ...callLimits("to the upstream"),
+    credentialLimits: Type.Optional(
+      Type.Object(callLimits("with each of its credentials"), {
+        ...strict,
+        description: "Limits of each credential, for all models together.",
       }),
     ),
+    whenFull: Type.Enum(["next", "wait", "refuse"] as const, {
+      default: "next",
+      description:
+        "What a request does that is over a limit of the upstream, or of all credentials at its target. `next`: it goes to the next target, and waits where none is left. `wait`: it waits for this target for up to a minute, and then goes on. `refuse`: it fails at once, with 429 for requests and tokens per minute and 503 for concurrency.",
+    }),
     prefill: Type.Boolean({
       default: false,
       description:
@@ -457,6 +482,7 @@ const model = Type.Object(
             pricesSchema("What the operator pays at this target. The ledger then shows the margin. Default: unknown."),
           ),
           promptCache: promptCache("The same for this target. Default: that of the model."),
+          ...callLimits("to this target with each of its upstream's credentials"),
           timeouts: overridingTimeouts("this target"),
         },
         strict,

@@ -72,8 +72,13 @@ export function keyspaceOf(namespace: string, protocols: Protocols = ownProtocol
     bindingsChanged: `${namespace}:bindings:changed`,
     /** Hash: an upstream's target → its circuit breaker (JSON). */
     circuitBreakers: family("circuit-breakers"),
-    /** Sorted set: the used slots of an upstream with `concurrencyMax` → when each expires. */
-    slots: (upstream: string) => `${namespace}:slots:${upstream}`,
+    /**
+     * Sorted set: the used slots of an upstream with `concurrencyMax` → when each expires. A part
+     * is a credential or target of it, or ends in `:minute`: the hash of requests and tokens of
+     * each second. All parts are on the server of the whole.
+     */
+    slots: (upstream: string, part: string) =>
+      part === "" ? `${namespace}:slots:${upstream}` : `{${namespace}:slots:${upstream}}:${part}`,
     /** The counters of a key, group or account: see libs/access/rate-limit-scripts.ts. */
     limit: (scope: string, name: string, what: "window" | "running" | "reserved" | "budget") =>
       `${family("limits")}:${scope}:${name}:${what}`,

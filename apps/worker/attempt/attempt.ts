@@ -260,7 +260,10 @@ export class Attempt {
     for (;;) {
       // Each of these is called, or becomes unsuitable or blocked for a time, so this ends.
       const ready = retryState.ready(clock.now());
-      for (const candidate of ready) if (await this.#tryTarget(candidate, request)) return;
+      for (const candidate of ready) {
+        if (await this.#tryTarget(candidate, request)) return;
+        if (retryState.isHeldUp) break;
+      }
       if (ready.length > 0) continue;
       const waitMs = retryState.waitMs(clock.now());
       if (waitMs === undefined) return this.#fail(retryState.failure);
@@ -286,14 +289,14 @@ export class Attempt {
     // Blocked: its circuit breaker is open, its concurrency is used up, or its credentials cool
     // down.
     const { account, keyId } = this.#job;
-    const permission = await routing.permit(
-      candidate,
-      `${generation}-${attempt}-${retryState.calls}`,
-      account ?? keyId,
-      this.#affinity?.credentialsAt(candidate),
-    );
+    const permission = await routing.permit(candidate, {
+      holder: `${generation}-${attempt}-${retryState.calls}`,
+      caller: account ?? keyId,
+      credentials: this.#affinity?.credentialsAt(candidate),
+      inputTokens: body.length / bytesPerToken,
+    });
     if (permission.kind === "blocked") {
-      retryState.blocked(candidate, permission.by, Math.max(1, permission.forMs), clock.now());
+      retryState.blocked(candidate, permission, clock.now());
       return false;
     }
     if (this.#isOver) permission.leave(undefined);

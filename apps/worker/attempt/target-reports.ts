@@ -26,8 +26,8 @@ export class TargetReports {
    * The call is over: frees its slot. `outcome` is undefined if the call says nothing about its
    * target.
    */
-  ended({ candidate, permit, isProven, retryAfterMs }: TargetCall, outcome: CallOutcome | undefined): void {
-    permit.leave(outcome);
+  ended({ candidate, permit, isProven, retryAfterMs, usage }: TargetCall, outcome: CallOutcome | undefined): void {
+    permit.leave(outcome, usage);
     const isReported = outcome === undefined || (outcome === "answered" && isProven);
     if (!isReported && !this.#isRepeated(outcome, candidate.key))
       this.#routing.ended(candidate, permit, outcome, retryAfterMs);

@@ -10,9 +10,17 @@
 import { credentialNamesOf } from "#catalogue/environment.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { type Repair, repairsMax } from "#dialects/repairs/repairs.ts";
-import { backOffMs, backOffMsMax, blockedMsMax, retryAfterSecondsMax, vainWaitMsMax, waitMsMax } from "../bounds.ts";
+import {
+  backOffMs,
+  backOffMsMax,
+  blockedMsMax,
+  fullWaitMsMax,
+  retryAfterSecondsMax,
+  vainWaitMsMax,
+  waitMsMax,
+} from "../bounds.ts";
 import type { Candidate } from "./route.ts";
-import type { BlockedBy, CallOutcome } from "./routing.ts";
+import type { Block, BlockedBy, CallOutcome } from "./routing.ts";
 
 /**
  * The class of a failed call, which decides about the next one.
@@ -117,6 +125,9 @@ export class RetryState {
   readonly #repairs = new Map<string, readonly Repair[]>();
   /** Is called next, with one more repair. */
   #repeated: Candidate | undefined;
+  /** Full, and waited for before any other is called. */
+  #awaited: Candidate | undefined;
+  #isRefused = false;
   /** By the target's key, because a target that is listed twice is still one target. */
   readonly #pauses = new Map<string, Pause>();
   /** How long this attempt waited in vain for each target, by its key. */
@@ -149,6 +160,8 @@ export class RetryState {
    */
   ready(now: number): Candidate[] {
     if (this.#repeated !== undefined && this.#untilOf(this.#repeated.key) <= now) return [this.#repeated];
+    if (this.#isRefused) return [];
+    if (this.#awaited !== undefined) return this.#untilOf(this.#awaited.key) <= now ? [this.#awaited] : [];
     for (const model of this.#models) {
       const ready = this.#leftOf(model).filter(({ key }) => this.#untilOf(key) <= now);
       if (ready.length === 1) return ready;
@@ -163,6 +176,8 @@ export class RetryState {
    * happens.
    */
   waitMs(now: number): number | undefined {
+    if (this.#isRefused) return undefined;
+    if (this.#awaited !== undefined) return Math.max(0, this.#untilOf(this.#awaited.key) - now);
     const blockedMs: number[] = [];
     for (const model of this.#models) {
       const backOffMs = this.#backOffMs(model, now);
@@ -177,8 +192,14 @@ export class RetryState {
     return blockedMs.length === 0 || now - this.#startedAt > blockedMsMax ? undefined : Math.min(...blockedMs);
   }
 
+  /** No other target is called now, because one is full. */
+  get isHeldUp(): boolean {
+    return this.#isRefused || this.#awaited !== undefined;
+  }
+
   began(candidate: Candidate): void {
     this.#repeated = undefined;
+    this.#awaited = undefined;
     this.#calls++;
     const model = this.#modelOf(candidate);
     if (model !== undefined) model.calls++;
@@ -187,18 +208,23 @@ export class RetryState {
   /** The target can't serve this request. */
   unsuitable(candidate: Candidate, failure: Failure): void {
     this.#repeated = undefined;
+    this.#awaited = undefined;
     this.#givenUp.add(candidate);
     this.#failure ??= failure;
   }
 
   /**
-   * `forMs` is at least 1. Attempts that wait for the same rate limit wait a random time longer, so
-   * that they do not all return at once.
+   * Attempts that wait for the same rate limit wait a random time longer, so that they do not all
+   * return at once.
    */
-  blocked({ key }: Candidate, by: BlockedBy, forMs: number, now: number): void {
+  blocked(candidate: Candidate, { by, forMs: leastMs, whenFull }: Omit<Block, "kind">, now: number): void {
+    const forMs = Math.max(1, leastMs);
+    const until = now + (by === "rate-limit" ? forMs * (1 + this.#random() / 4) : forMs);
     this.#repeated = undefined;
     this.#blocked = { by, forMs };
-    this.#pauses.set(key, { until: now + (by === "rate-limit" ? forMs * (1 + this.#random() / 4) : forMs), by });
+    this.#pauses.set(candidate.key, { until, by });
+    this.#isRefused = whenFull === "refuse";
+    this.#awaited = whenFull === "wait" && until - this.#startedAt <= fullWaitMsMax ? candidate : undefined;
   }
 
   /** The changes with which this target gets the request. */

@@ -1,13 +1,15 @@
 /** Decides whether a target may be called now, and applies the outcomes of calls. */
 
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
+import { credentialNamesOf } from "#catalogue/environment.ts";
+import type { Usage } from "#dialects/usage.ts";
 import type { Clock } from "#service/clock.ts";
 import { absencesMax, absentMs, busyMs } from "../bounds.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import type { CircuitBreakers } from "./circuit-breakers.ts";
-import type { Credentials, Refusal } from "./credentials.ts";
+import type { Chosen, Credentials, Refusal } from "./credentials.ts";
 import type { Candidate } from "./route.ts";
-import type { Slots } from "./slots.ts";
+import type { CallLimits, LimitScope, Slot, Slots } from "./slots.ts";
 
 export type BlockedBy = "circuit breaker" | "concurrency" | "credential" | "rate-limit";
 
@@ -19,10 +21,29 @@ export interface Permit {
   kind: "permitted";
   credential: string | undefined;
   caller: string;
-  leave(outcome: CallOutcome | undefined): void;
+  leave(outcome: CallOutcome | undefined, usage?: Usage): void;
 }
 
-export type Permission = Permit | { kind: "blocked"; by: BlockedBy; forMs: number };
+export interface Block {
+  kind: "blocked";
+  by: BlockedBy;
+  forMs: number;
+  /** Set where a limit of the catalogue is used up. */
+  whenFull?: CatalogueUpstream["whenFull"];
+}
+
+export type Permission = Permit | Block;
+
+export interface CallRequest {
+  /** Names the call and is unique. */
+  holder: string;
+  /** The account or the key of its request. */
+  caller: string;
+  /** The target's, in the order of its session. */
+  credentials?: readonly (readonly string[])[] | undefined;
+  /** An estimate. */
+  inputTokens: number;
+}
 
 /**
  * The outcome of a call for its target and credential. `answered` includes responses that reject
@@ -54,17 +75,9 @@ export class Routing {
     this.#credentials = credentials;
   }
 
-  /**
-   * `holder` names the call and is unique; `caller` the account or the key of its request.
-   * `credentials` are those of the target in the order of its session.
-   */
-  async permit(
-    candidate: Candidate,
-    holder: string,
-    caller: string,
-    credentials?: readonly (readonly string[])[],
-  ): Promise<Permission> {
+  async permit(candidate: Candidate, request: CallRequest): Promise<Permission> {
     const { upstream, name: key } = candidate;
+    const { holder, caller, credentials } = request;
     const now = this.#clock.now();
     const chosen = this.#credentials.choose(candidate, caller, now, credentials);
     if (chosen.kind === "blocked") return chosen;
@@ -75,20 +88,45 @@ export class Routing {
       this.#circuitBreakers.failed(key, upstream.circuitBreakerFailuresMax);
       return { kind: "blocked", by: "circuit breaker", forMs: absentMs };
     }
-    const { concurrencyMax } = upstream;
-    if (concurrencyMax !== undefined && !(await this.#slots.take(upstream.name, holder, concurrencyMax))) {
+    const taken = await this.#takeSlot(candidate, request, chosen.credential);
+    if (taken.kind === "blocked") {
       if (isProbe) this.#circuitBreakers.unproven(key);
-      return { kind: "blocked", by: "concurrency", forMs: busyMs * (0.5 + Math.random()) };
+      return taken;
     }
     return {
       kind: "permitted",
-      credential: chosen.credential,
+      credential: taken.credential,
       caller,
-      leave: (outcome) => {
-        this.#slots.release(upstream.name, holder);
+      leave: (outcome, usage) => {
+        taken.slot.release(usage);
         if (isProbe && outcome !== "answered" && outcome !== "transient") this.#circuitBreakers.unproven(key);
       },
     };
+  }
+
+  /** With this credential, or the next one that has a slot. */
+  async #takeSlot(
+    candidate: Candidate,
+    { holder, caller, credentials, inputTokens }: CallRequest,
+    first: string | undefined,
+  ): Promise<Block | { kind: "taken"; credential: string | undefined; slot: Slot }> {
+    const { upstream, name: target } = candidate;
+    let left = credentials ?? [credentialNamesOf(upstream)];
+    let chosen: Chosen = { kind: "chosen", credential: first };
+    let block: Block | undefined;
+    while (chosen.kind === "chosen") {
+      const { credential } = chosen;
+      const scopes = scopesOf(candidate, credential);
+      const slot = await this.#slots.take({ upstream: upstream.name, target, holder, scopes, inputTokens });
+      if (!("by" in slot)) return { kind: "taken", credential, slot };
+      const forMs = slot.by === "concurrency" ? busyMs * (0.5 + Math.random()) : slot.forMs;
+      if (block === undefined || forMs < block.forMs)
+        block = { kind: "blocked", by: slot.by, forMs, whenFull: upstream.whenFull };
+      left = left.map((names) => names.filter((name) => name !== credential)).filter(({ length }) => length > 0);
+      if (slot.scope === "" || left.length === 0) break;
+      chosen = this.#credentials.choose(candidate, caller, this.#clock.now(), left);
+    }
+    return block as Block;
   }
 
   /**
@@ -136,3 +174,15 @@ export class Routing {
     }
   }
 }
+
+/** The limits that apply to a call. */
+function scopesOf({ upstream, target, key }: Candidate, credential = ""): LimitScope[] {
+  const scopes: LimitScope[] = [{ name: "", limits: upstream }];
+  if (upstream.credentialLimits !== undefined)
+    scopes.push({ name: `credential:${credential}`, limits: upstream.credentialLimits });
+  scopes.push({ name: `target:${credential}:${key}`, limits: target });
+  return scopes.filter(({ limits }) => isLimited(limits));
+}
+
+const isLimited = ({ concurrencyMax, requestsPerMinute, tokensPerMinute }: CallLimits): boolean =>
+  concurrencyMax !== undefined || requestsPerMinute !== undefined || tokensPerMinute !== undefined;

@@ -220,6 +220,31 @@ const faults: Fault[] = [
       '4:113: upstreams.openai.cacheDomain.OPENAI_API_KEYS: no credential of this upstream is named "OPENAI_API_KEYS" (did you mean "OPENAI_API_KEY"?)',
   },
   {
+    name: "a limit of an upstream that is none",
+    from: "credential: OPENAI_API_KEY }",
+    to: "credential: OPENAI_API_KEY, requestsPerMinute: 0 }",
+    message: "4:117: upstreams.openai.requestsPerMinute: must be >= 1",
+  },
+  {
+    name: "a limit of credentials that is unknown",
+    from: "credential: OPENAI_API_KEY }",
+    to: "credential: OPENAI_API_KEY, credentialLimits: { requestPerMinute: 5 } }",
+    message:
+      '4:118: upstreams.openai.credentialLimits.requestPerMinute: no such setting (did you mean "requestsPerMinute"?); known here: concurrencyMax, requestsPerMinute, tokensPerMinute',
+  },
+  {
+    name: "a way of being full that is unknown",
+    from: "credential: OPENAI_API_KEY }",
+    to: "credential: OPENAI_API_KEY, whenFull: queue }",
+    message: '4:108: upstreams.openai.whenFull: must be "next" or "wait" or "refuse", not "queue"',
+  },
+  {
+    name: "a limit of a target that is no number",
+    from: "model: m1 }",
+    to: "model: m1, tokensPerMinute: 1k }",
+    message: '10:57: models[0].route[0].tokensPerMinute: must be an integer, not "1k"',
+  },
+  {
     name: "a cache domain without a name",
     from: "credential: OPENAI_API_KEY }",
     to: "credential: OPENAI_API_KEY, cacheDomain: 5 }",

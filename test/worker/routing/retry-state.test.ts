@@ -172,7 +172,7 @@ test("a fallback is called at once when the model's own target is blocked, silen
     ["rate-limit", 5_001],
   ] as const) {
     const { own, state } = stateOf();
-    state.blocked(own, by, forMs, 0);
+    state.blocked(own, { by, forMs }, 0);
     assert.deepEqual(keysOf(state.ready(0)), ["other"], by);
     assert.deepEqual(keysOf(state.ready(forMs * 1.25)), ["own"], `${by} is over`);
   }
@@ -185,7 +185,7 @@ test("a fallback is called at once when the model's own target is blocked, silen
   assert.ok(fail(state, own, "capacity", 0, 5_001));
   assert.deepEqual(keysOf(state.ready(0)), ["other"]);
   const limited = stateOf();
-  limited.state.blocked(limited.own, "rate-limit", 2_000, 0);
+  limited.state.blocked(limited.own, { by: "rate-limit", forMs: 2_000 }, 0);
   assert.deepEqual(
     [keysOf(limited.state.ready(0)), (limited.state.waitMs(0) ?? 0) >= 2_000],
     [[], true],
@@ -286,7 +286,7 @@ test("an attempt waits for a full or rate-limited upstream, but not for an open 
   const only = candidateOf("only", modelOf(2));
   for (const by of ["circuit breaker", "credential"] as const) {
     const state = new RetryState([only], start, half);
-    state.blocked(only, by, 3_000, start);
+    state.blocked(only, { by, forMs: 3_000 }, start);
     assert.deepEqual(state.ready(start), []);
     assert.equal(state.waitMs(start), undefined);
     assert.deepEqual([state.failure.code, state.failure.retryAfterSeconds], ["unavailable", 3]);
@@ -296,14 +296,14 @@ test("an attempt waits for a full or rate-limited upstream, but not for an open 
     ["rate-limit", "rate_limited"],
   ] as const) {
     const state = new RetryState([only], start, () => 0);
-    state.blocked(only, by, 100, start);
+    state.blocked(only, { by, forMs: 100 }, start);
     assert.equal(state.waitMs(start), 100);
     assert.equal(state.waitMs(start + 60_000), 0, "a minute in all");
     assert.equal(state.waitMs(start + 60_001), undefined);
     assert.equal(state.failure.code, code);
-    state.blocked(only, by, 5_000, start);
+    state.blocked(only, { by, forMs: 5_000 }, start);
     assert.equal(state.waitMs(start), 5_000);
-    state.blocked(only, by, 5_001, start);
+    state.blocked(only, { by, forMs: 5_001 }, start);
     assert.equal(state.waitMs(start), undefined, "a longer wait is the caller's decision");
   }
 });
@@ -312,8 +312,8 @@ test("a wait ends when the first of several full upstreams has capacity", () => 
   const model = modelOf(2);
   const [one, two] = [candidateOf("one", model), candidateOf("two", model)];
   const state = new RetryState([one, two], start, half);
-  state.blocked(one, "concurrency", 900, start);
-  state.blocked(two, "concurrency", 300, start);
+  state.blocked(one, { by: "concurrency", forMs: 900 }, start);
+  state.blocked(two, { by: "concurrency", forMs: 300 }, start);
   assert.equal(state.waitMs(start), 300);
   assert.deepEqual(keysOf(state.ready(start + 300)), ["two"]);
 });
@@ -322,16 +322,16 @@ test("a retry of the model's own target is not cut short by a fallback that has 
   const [own, other] = [candidateOf("own", modelOf(2)), candidateOf("other", modelOf(2))];
   const state = new RetryState([own, other], start, half);
   assert.ok(fail(state, own, "capacity", start, 3_000));
-  state.blocked(other, "concurrency", 100, start);
+  state.blocked(other, { by: "concurrency", forMs: 100 }, start);
   assert.equal(state.waitMs(start), 3_000);
 });
 
 test("an attempt waits for its model's rate limits for a minute in all, then calls a fallback", () => {
   const [own, other] = [candidateOf("own", modelOf(2)), candidateOf("other", modelOf(2))];
   const state = new RetryState([own, other], start, () => 0);
-  state.blocked(own, "rate-limit", 5_000, start);
+  state.blocked(own, { by: "rate-limit", forMs: 5_000 }, start);
   assert.deepEqual(keysOf(state.ready(start)), [], "five seconds are short enough to wait");
-  state.blocked(own, "rate-limit", 2_000, start + 59_000);
+  state.blocked(own, { by: "rate-limit", forMs: 2_000 }, start + 59_000);
   assert.deepEqual(keysOf(state.ready(start + 60_000)), []);
   assert.deepEqual(keysOf(state.ready(start + 60_001)), ["other"]);
 });
@@ -340,7 +340,7 @@ test("attempts that wait for one rate limit return at different times, none of t
   const untilOf = (by: "rate-limit" | "concurrency", random: number) => {
     const only = candidateOf("only", modelOf(2));
     const state = new RetryState([only], start, () => random);
-    state.blocked(only, by, 1_000, start);
+    state.blocked(only, { by, forMs: 1_000 }, start);
     return state.waitMs(start);
   };
   assert.deepEqual([untilOf("rate-limit", 0), untilOf("rate-limit", 0.8)], [1_000, 1_200]);
@@ -386,4 +386,32 @@ test("calls are counted over all models", () => {
   fail(state, own, "transient", start);
   fail(state, other, "transient", start);
   assert.equal(state.calls, 2);
+});
+
+test("a full target is waited for for a minute in all before the next is called, or refuses at once", () => {
+  const model = modelOf(2);
+  const [first, second] = [candidateOf("first", model), candidateOf("second", model)];
+  const full = { by: "rate-limit", forMs: 10_000 } as const;
+  const stateOf = () => new RetryState([first, second], start, () => 0);
+
+  const next = stateOf();
+  next.blocked(first, { ...full, whenFull: "next" }, start);
+  assert.deepEqual(keysOf(next.ready(start)), ["second"]);
+  assert.equal(next.isHeldUp, false);
+
+  const waiting = stateOf();
+  waiting.blocked(first, { ...full, whenFull: "wait" }, start);
+  assert.equal(waiting.isHeldUp, true);
+  assert.deepEqual(waiting.ready(start), []);
+  assert.equal(waiting.waitMs(start), 10_000);
+  assert.deepEqual(keysOf(waiting.ready(start + 10_000)), ["first"]);
+  waiting.blocked(first, { ...full, whenFull: "wait" }, start + 50_001);
+  assert.deepEqual(keysOf(waiting.ready(start + 50_001)), ["second"]);
+
+  const refusing = stateOf();
+  refusing.blocked(first, { ...full, whenFull: "refuse" }, start);
+  assert.deepEqual(refusing.ready(start), []);
+  assert.equal(refusing.waitMs(start), undefined);
+  assert.equal(refusing.failure.code, "rate_limited");
+  assert.equal(refusing.failure.retryAfterSeconds, 10);
 });
