@@ -65,7 +65,7 @@ const { url } = upstream;
 
 let gateway: Gateway;
 const model = (id: string, route: string, more = "") =>
-  `  - { id: ${id}, ${more}prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [${route}] }\n`;
+  `  - { id: ${id}, ${more}affinity: off, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [${route}] }\n`;
 const at = (name: string, upstream = "here", more = "") => `{ upstream: ${upstream}, model: ${name}${more} }`;
 const refusals = [401, 402].flatMap((status) => ["whole", "streamed"].map((way) => `refused-${status}-${way}`));
 const pairs = [

@@ -28,6 +28,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Catalogue, CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { type Failure, internalFailure } from "#dialects/errors.ts";
 import { Refusal } from "#dialects/neutral/field-support.ts";
+import { isFlexIn } from "#dialects/neutral/service-tier.ts";
 import { betaPath, withoutFields } from "#dialects/repairs/omitted-fields.ts";
 import type { Repair } from "#dialects/repairs/repairs.ts";
 import { bytesPerToken, plainUsageOf, type Usage } from "#dialects/usage.ts";
@@ -579,7 +580,10 @@ export class Attempt {
     call.abort();
     this.#claim?.end();
     this.#claim = undefined;
-    this.#leave(call, isRepeated || failure.isPaid ? "answered" : outcomeOf(failureClass));
+    // Capacity for flex says nothing about the credential's other requests.
+    const isFlexFull = failureClass === "capacity" && isFlex(call.exchange.request);
+    const outcome = isFlexFull ? undefined : outcomeOf(failureClass);
+    this.#leave(call, isRepeated || failure.isPaid ? "answered" : outcome);
     if (request === undefined) {
       this.#fail(failure);
       return;
@@ -872,6 +876,8 @@ function changes({ body, headers }: Exchange["request"], repair: Repair): boolea
   );
   return hasBeta || (Buffer.isBuffer(body) && withoutFields(body, repair.fields) !== body);
 }
+
+const isFlex = ({ body }: Exchange["request"]): boolean => Buffer.isBuffer(body) && isFlexIn(body);
 
 /** An upstream gets the trace only if the catalogue says so, because it may belong to strangers. */
 const withTrace = (

@@ -19,6 +19,7 @@ import { fitted } from "../neutral/fitted-request.ts";
 import { formatInstructionOf } from "../neutral/format-instruction.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
 import { efforts, type NeutralRequest, type Settings } from "../neutral/neutral.ts";
+import { serviceTierIn } from "../neutral/service-tier.ts";
 import { stopsOf } from "../neutral/within-bounds.ts";
 import { structuredSchemaOf } from "../schema/anthropic.ts";
 import { dialect } from "./blocks.ts";
@@ -33,8 +34,8 @@ export const apiVersion = "2023-06-01";
 
 /**
  * Fields that no other dialect supports, and the values that have no effect. All other fields are
- * read by `settingsOf`, or ignored for upstreams of other dialects: `diagnostics`, `service_tier`,
- * `speed`, `fallback_credit_token`, `output_config.task_budget`, the `output_config` of a single
+ * read by `settingsOf`, or ignored for upstreams of other dialects: `diagnostics`, `speed`,
+ * `fallback_credit_token`, `output_config.task_budget`, the `output_config` of a single
  * message, context edits that only clear, citations, and image transformations.
  */
 export const refusedFields: RefusedFields = [
@@ -93,6 +94,7 @@ function settingsOf(body: JsonObject): Settings {
   const settings: Settings = {
     ...plainSettingsIn(body, names),
     ...plainSettingsIn(objectOf(body.metadata), { user: "user_id" }, "metadata."),
+    ...serviceTierIn(body.service_tier, "service_tier"),
   };
   const stop = listOf(body.stop_sequences).map(String);
   if (stop.length > 0) settings.stop = { value: stop, path: "stop_sequences" };

@@ -18,6 +18,7 @@ import { formatInstructionOf } from "../neutral/format-instruction.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
 import { type Effort, efforts, type NeutralRequest, type Settings } from "../neutral/neutral.ts";
 import { effortAmong, requestedEffortOf } from "../neutral/reasoning.ts";
+import { serviceTierIn } from "../neutral/service-tier.ts";
 import { leftOutWarnings } from "../neutral/vendor-tools.ts";
 import { stopsOf } from "../neutral/within-bounds.ts";
 import { geminiTarget } from "../schema/gemini.ts";
@@ -159,10 +160,7 @@ function settingsOf({ serviceTier }: JsonObject, config: JsonObject): Settings {
   const modalities = listOf(config.responseModalities).map((modality) => String(modality).toLowerCase());
   const kinds = (["text", "image"] as const).filter((modality) => modalities.includes(modality));
   if (kinds.includes("image")) settings.modalities = { value: kinds, path: "generationConfig.responseModalities" };
-  const tier = textOf(serviceTier)?.toLowerCase();
-  if (tier !== undefined && tier !== "unspecified" && tier !== "standard")
-    settings.serviceTier = { value: tier, path: "serviceTier" };
-  return settings;
+  return Object.assign(settings, serviceTierIn(serviceTier, "serviceTier"));
 }
 
 function formatOf({ responseMimeType: type, responseSchema, responseJsonSchema }: JsonObject): Settings["format"] {
@@ -193,7 +191,6 @@ export const fieldSupport: FieldSupport = {
   verbosity: "ignored",
   user: "ignored",
   metadata: "ignored",
-  serviceTier: "ignored",
   cacheKey: "ignored",
 };
 
@@ -211,6 +208,7 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
     ...encodeConversation(system, messages, target.traits),
     ...encodeTools(tools, toolChoice),
     ...(Object.values(generationConfig).some((value) => value !== undefined) && { generationConfig }),
+    serviceTier: settings.serviceTier?.value,
   };
   return { path: answerPathOf(target.model, framing), body: jsonBytesOf(body) };
 }

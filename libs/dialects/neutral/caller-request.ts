@@ -16,7 +16,7 @@ export function refuseFault(fault: { param: string; message: string } | undefine
   if (fault !== undefined) throw new Refusal(fault.param, fault.message);
 }
 
-const wordNames = ["user", "serviceTier", "cacheKey"] as const;
+const wordNames = ["user", "cacheKey"] as const;
 type PlainName =
   | "outputTokensMax"
   | "temperature"

@@ -3,6 +3,7 @@
  * conversations: messages, parts, tools, settings, and the events of an answer. Each value keeps
  * its `path`, the caller's own name for it, so that a rejected field is named in the error.
  */
+
 import { defined, type JsonObject } from "#wire/json/parse.ts";
 import type { ConversationDialect } from "../dialect.ts";
 import type { UpstreamError } from "../errors.ts";
@@ -176,10 +177,11 @@ export interface Settings {
   /** An opaque id of the caller's own user. */
   user?: Setting<string>;
   metadata?: Setting<JsonObject>;
-  serviceTier?: Setting<string>;
+  serviceTier?: Setting<ServiceTier>;
   cacheKey?: Setting<string>;
 }
 
+export type ServiceTier = "standard" | "flex" | "priority";
 export type SettingName = keyof Settings;
 export type Modality = "text" | "image";
 

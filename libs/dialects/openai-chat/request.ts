@@ -41,6 +41,7 @@ import {
   type ToolChoice,
 } from "../neutral/neutral.ts";
 import { requestedEffortOf } from "../neutral/reasoning.ts";
+import { openaiTierOf, serviceTierIn } from "../neutral/service-tier.ts";
 import { descriptionOf, namedTools, parametersOf, toolNameOf } from "../neutral/tools.ts";
 import { isDispensable } from "../neutral/vendor-tools.ts";
 import { stopsOf } from "../neutral/within-bounds.ts";
@@ -155,9 +156,9 @@ function settingsOf(body: JsonObject): Settings {
     presencePenalty: "presence_penalty",
     frequencyPenalty: "frequency_penalty",
     user: textOf(body.safety_identifier) === undefined ? "user" : "safety_identifier",
-    serviceTier: "service_tier",
     cacheKey: "prompt_cache_key",
   });
+  Object.assign(settings, serviceTierIn(body.service_tier, "service_tier"));
   const [tokensMax, oldTokensMax] = [boundIn(body, "max_completion_tokens"), boundIn(body, "max_tokens")];
   if (tokensMax !== undefined && oldTokensMax !== undefined && tokensMax.value !== oldTokensMax.value)
     refuse("max_tokens", "contradicts max_completion_tokens, which replaces it");
@@ -197,7 +198,6 @@ export const fieldSupport: FieldSupport = {
   topK: "ignored",
   thinkingShown: "ignored",
   metadata: "ignored",
-  serviceTier: "ignored",
 };
 
 export function encodeRequest(neutral: NeutralRequest, framing: Framing, target: Target): WireRequest {
@@ -236,6 +236,7 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
     modalities: settings.modalities?.value,
     user: settings.user?.value,
     prompt_cache_key: settings.cacheKey?.value,
+    service_tier: openaiTierOf(settings.serviceTier),
     stream: stream || undefined,
     stream_options: stream && streamUsage ? { include_usage: true } : undefined,
   };

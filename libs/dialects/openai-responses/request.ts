@@ -17,6 +17,7 @@ import { type FieldSupport, refuse } from "../neutral/field-support.ts";
 import { fitted } from "../neutral/fitted-request.ts";
 import { efforts, type Message, type NeutralRequest, type Settings, turnsOf } from "../neutral/neutral.ts";
 import { requestedEffortOf } from "../neutral/reasoning.ts";
+import { openaiTierOf, serviceTierIn } from "../neutral/service-tier.ts";
 import { schemaFormatOf } from "../openai/parts.ts";
 import { openaiFormatOf } from "../schema/openai.ts";
 import { decodeInput, dialect, encodeItems } from "./items.ts";
@@ -46,8 +47,8 @@ function settingsOf(body: JsonObject): Settings {
     topP: "top_p",
     user: textOf(body.safety_identifier) === undefined ? "user" : "safety_identifier",
     cacheKey: "prompt_cache_key",
-    ...(body.service_tier !== "auto" && { serviceTier: "service_tier" }),
   });
+  Object.assign(settings, serviceTierIn(body.service_tier, "service_tier"));
   const stops = [body.stop].flat().filter((stop) => typeof stop === "string");
   if (stops.length > 0) settings.stop = { value: stops, path: "stop" };
   if (body.parallel_tool_calls === false) settings.parallelCalls = { value: false, path: "parallel_tool_calls" };
@@ -85,7 +86,6 @@ export const fieldSupport: FieldSupport = {
   frequencyPenalty: "ignored",
   modalities: "adapted",
   metadata: "ignored",
-  serviceTier: "ignored",
 };
 
 export function encodeRequest(neutral: NeutralRequest, framing: Framing, target: Target): WireRequest {
@@ -130,6 +130,7 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
     include: includesReasoning(request, target) ? [encryptedReasoning] : undefined,
     safety_identifier: user?.value,
     prompt_cache_key: cacheKey?.value,
+    service_tier: openaiTierOf(settings.serviceTier),
     store: false,
     stream: framing !== "whole" || undefined,
   };

@@ -547,7 +547,8 @@ test("settings are written in the upstream's format", () => {
     [{ thinkingTokensMax: at(8_000) }, { reasoning: { effort: "medium" }, include: ["reasoning.encrypted_content"] }],
     [{ effort: at("none" as const) }, { reasoning: { effort: "none" } }],
     [{ thinkingShown: at(true) }, { reasoning: { summary: "auto" }, include: ["reasoning.encrypted_content"] }],
-    [{ thinkingShown: at(false), seed: at(1), topK: at(4), metadata: at({ a: "b" }), serviceTier: at("flex") }, {}],
+    [{ thinkingShown: at(false), seed: at(1), topK: at(4), metadata: at({ a: "b" }) }, {}],
+    [{ serviceTier: at("standard" as const) }, { service_tier: "default" }],
     [
       { format: at({ kind: "json" as const }), verbosity: at("low" as const) },
       { text: { format: { type: "json_object" }, verbosity: "low" } },
