@@ -62,6 +62,19 @@ test("weights hold over sessions, and a new target takes its share of them and m
   }
 });
 
+test("a canary has its share of the sessions, and one that grows keeps those that it has", () => {
+  const sessionsOf = (share: number) => {
+    const route = `{ upstream: b, model: m, weight: ${100 - share} }, { upstream: c, model: m, weight: ${share} }`;
+    const catalogue = catalogueOf(route);
+    const sessions = Array.from({ length: 4_000 }, (_, number) => `canary-${number}`);
+    return new Set(sessions.filter((session) => routed(catalogue, session).keys[0] === "c/m"));
+  };
+  const [few, more] = [sessionsOf(5), sessionsOf(20)];
+  assert.ok(few.size > 140 && few.size < 260, `${few.size} of 4000 for 5 %`);
+  assert.ok(more.size > 700 && more.size < 900, `${more.size} of 4000 for 20 %`);
+  for (const session of few) assert.ok(more.has(session));
+});
+
 test("targets without weights keep the order of the catalogue, fallbacks after them", () => {
   const catalogue = catalogueOf("{ upstream: c, model: m }, { upstream: b, model: m }");
   for (const session of sessions.slice(0, 20))
