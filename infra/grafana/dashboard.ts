@@ -241,6 +241,17 @@ export const rows: Row[] = [
             "The upstream refused a field, a signature or the order of the turns; the worker's log names it.",
         },
       ),
+      panel(
+        "Answers of sessions",
+        "reqps",
+        [
+          [
+            `sum by (upstream, affinity) (${rate("sluice_session_answers_total", upstream)})`,
+            "{{upstream}}: {{affinity}}",
+          ],
+        ],
+        { description: "Moved: not from the place that has the session's prompt cache." },
+      ),
     ],
   },
   {

@@ -61,6 +61,11 @@ const generationJobSchema = Type.Object({
       description: "Names the caller's session, for its key and model: a hash. Absent where no choice depends on it.",
     }),
   ),
+  sessionIsAssumed: Type.Optional(
+    Type.Boolean({
+      description: "The request opens an unnamed conversation, so its session is not bound to a place yet.",
+    }),
+  ),
   traceparent: Type.Optional(
     Type.String({
       maxLength: 200,

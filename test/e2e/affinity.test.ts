@@ -21,7 +21,7 @@ upstreams:
   vendor: { dialect: openai-chat, baseUrl: "${upstream.url}", credential: KEY_A, credentials: [KEY_B] }
   single: { dialect: openai-chat, baseUrl: "${upstream.url}", credential: KEY_A }
 models:
-${model("kept")}${model("moved")}${model("off", ", affinity: off")}  - { id: single, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: single, model: single }] }
+${model("kept")}${model("moved")}${model("alike")}${model("off", ", affinity: off")}  - { id: single, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: single, model: single }] }
 `,
   environment: { KEY_A: "a", KEY_B: "b" },
 });
@@ -82,6 +82,21 @@ test("a session whose credential is limited moves once, and stays where it was s
   refused.clear();
   assert.deepEqual(distinct(await credentialsOf("moved", 9, headers)), [other]);
   assert.equal(await bindings(), 1);
+});
+
+test("requests that only begin alike go to one place, and are not bound to another that served one", async () => {
+  const messages = [{ role: "user", content: "how are you" }];
+  const post = async () => {
+    const response = await gateway.post({ model: "alike", messages });
+    assert.equal(response.status, 200, await response.text());
+    return credentialOf(upstream.requests.at(-1) as UpstreamRequest);
+  };
+  const first = await post();
+  const bound = await bindings();
+  refused.add(`${first} alike`);
+  assert.notEqual(await post(), first);
+  refused.clear();
+  assert.equal(await bindings(), bound);
 });
 
 test("a model with one target and one credential has no session in its jobs", async () => {

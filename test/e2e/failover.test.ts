@@ -110,8 +110,10 @@ after(async () => {
   await upstream[Symbol.asyncDispose]();
 });
 
-const ask = (id: string, stream = false) =>
-  gateway.post({ model: id, messages: [{ role: "user", content: "hello" }], stream });
+const ask = (id: string, stream = false, content = "hello") =>
+  gateway.post({ model: id, messages: [{ role: "user", content }], stream });
+/** Another conversation, which may go to another target. */
+const askAnew = (id: string, number: number) => ask(id, false, `hello ${number}`);
 const calls = (...names: string[]) => names.map((name) => targetOf(name).requests.length);
 const textOf = async (response: Response, stream: boolean) => {
   const text = await response.text();
@@ -448,7 +450,7 @@ test("an error in the gateway's own code ends the affected answer at once", asyn
 });
 
 test("weights share the requests", async () => {
-  await Promise.all(Array.from({ length: 200 }, async () => (await ask("weighted")).text()));
+  await Promise.all(Array.from({ length: 200 }, async (_, number) => (await askAnew("weighted", number)).text()));
   const [one, two] = calls("weighted-one", "weighted-two") as [number, number];
   assert.equal(one + two, 200);
   assert.ok(one > 110 && one < 185, `${one} of 200`);
@@ -654,7 +656,7 @@ test("an unreachable target is skipped", async () => {
 });
 
 test("credentials are used in turn, and a refused one cools down alone", async () => {
-  await Promise.all(Array.from({ length: 8 }, () => ask("keys")));
+  await Promise.all(Array.from({ length: 16 }, (_, number) => askAnew("keys", number)));
   assert.deepEqual(
     new Set(targetOf("keys-one").requests.map(({ headers }) => headers.authorization)),
     new Set(["Bearer one", "Bearer two"]),
@@ -662,7 +664,7 @@ test("credentials are used in turn, and a refused one cools down alone", async (
   targetOf("keys-one").requests.length = 0;
   targetOf("keys-one").answer = (response, request) =>
     (request.headers.authorization === "Bearer one" ? failing(401) : ok)(response, request);
-  for (let count = 0; count < 20; count++) assert.equal((await ask("keys")).status, 200);
+  for (let count = 0; count < 20; count++) assert.equal((await askAnew("keys", count)).status, 200);
   const refused = targetOf("keys-one").requests.filter(({ headers }) => headers.authorization === "Bearer one").length;
   assert.ok(refused >= 1 && refused <= 2, `${refused} calls with the refused one: one for each worker`);
 });

@@ -8,6 +8,7 @@ import type { TraceContext } from "#tracing/trace-context.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
 import type { Labels } from "../common/labels.ts";
 import type { ReadBody } from "../request/body.ts";
+import type { Session } from "../request/session.ts";
 import type { ResponseLayers } from "../response/response-for.ts";
 
 /** The messages that the caller of a session sends. */
@@ -72,7 +73,7 @@ export interface Admitted {
   /** How many generations may wait on its queue in this ingress, and how long. */
   queue: { readonly waitingMax: number; readonly waitMs: number; readonly maxWaitMs?: number | undefined };
   /** Names the caller's session in a job; undefined where no choice of the worker depends on it. */
-  session: string | undefined;
+  session: Session | undefined;
   /** The caller's limit on the wait for a worker, in milliseconds from its admission. */
   maxWaitMs: number | undefined;
   /** Its place on a busy queue. */

@@ -119,7 +119,7 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
     ...(request.earlier !== undefined && {
       recorded: { generation: facts.generationId, attempt: attemptsBefore(generation) + attempt },
     }),
-    ...(session !== undefined && { session }),
+    ...(session !== undefined && { session: session.id, ...(session.isAssumed && { sessionIsAssumed: true }) }),
     ...(trace !== undefined && headersOf(trace)),
     ...(storage !== undefined && { storage }),
     ...(delivered !== undefined && { delivered }),

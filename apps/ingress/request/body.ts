@@ -14,6 +14,7 @@ import { parseJson } from "#wire/json/parse.ts";
 import { bodyFieldsMax, settingElementsMax, settingLengthMax, settingMembersMax } from "../common/bounds.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
 import { Refusal, type Result, refusalOf } from "../common/refusal.ts";
+import type { Opener } from "./session.ts";
 import { faultIn } from "./validation.ts";
 
 /**
@@ -37,7 +38,7 @@ export interface ReadBody {
   body: Body;
   demand: Demand;
   /** The beginning of the conversation in a body of which only the settings are here. */
-  opener?: string | undefined;
+  opener?: Opener | undefined;
   /** The stored objects that the body refers to. */
   references?: StoredReferences | undefined;
 }

@@ -11,9 +11,26 @@ type Body = Record<string, unknown>;
 /** A body, or of a large one its settings with the `opener` of the whole. */
 export interface SessionSource {
   body: Body;
-  opener?: string | undefined;
+  opener?: Opener | undefined;
   /** Set for a request that names stored objects, which are in its body by now. */
   expansion?: { readonly conversationId: string | undefined } | undefined;
+}
+
+/** The beginning of a conversation, by which it is known. */
+export interface Opener {
+  hash: string;
+  /** More turns follow. */
+  isAnswered: boolean;
+}
+
+export interface Session {
+  /** A hash of its name, the same only for this key and model: 22 characters. */
+  id: string;
+  /**
+   * Nothing but this request's own beginning says that it is a session: others that begin so may
+   * have nothing to do with it.
+   */
+  isAssumed: boolean;
 }
 
 /** Longer names are ignored. */
@@ -38,19 +55,18 @@ const nameIn = (values: readonly unknown[]): string | undefined =>
 const nameInBody = ({ prompt_cache_key: key, metadata }: Body, conversationId?: string): string | undefined =>
   nameIn([key, objectOf(metadata).user_id, conversationId]);
 
-/**
- * A hash of the session's name, the same only for this key and model: 22 characters. Undefined for
- * a request without a name and a conversation.
- */
+/** Undefined for a request without a name and a conversation. */
 export function sessionOf(
   headers: IncomingHttpHeaders,
   { body, opener, expansion }: SessionSource,
   scope: { keyId: string; model: string },
-): string | undefined {
+): Session | undefined {
   const name = nameIn(headerNames.map((header) => headers[header])) ?? nameInBody(body, expansion?.conversationId);
-  const text = name === undefined ? (opener ?? openerOf(body)) : `name ${name}`;
+  const beginning = name === undefined ? (opener ?? openerOf(body)) : undefined;
+  const text = beginning?.hash ?? (name === undefined ? undefined : `name ${name}`);
   if (text === undefined) return undefined;
-  return createHmac("sha256", scope.keyId).update(`${scope.model}\n${text}`).digest("base64url").slice(0, 22);
+  const id = createHmac("sha256", scope.keyId).update(`${scope.model}\n${text}`).digest("base64url").slice(0, 22);
+  return { id, isAssumed: beginning?.isAnswered === false };
 }
 
 /** The characters of each part of an opener that count. */
@@ -59,14 +75,14 @@ const openerLengthMax = 4_096;
 /**
  * The opener of a body that is too large to be kept; undefined for one that names its session.
  */
-export const openerToKeep = (body: Body): string | undefined =>
+export const openerToKeep = (body: Body): Opener | undefined =>
   nameInBody(body) === undefined ? openerOf(body) : undefined;
 
 /**
  * A hash of the system prompt, the tools and the user's first turn, in each dialect. Only their
  * beginnings count, so that the cost is bounded.
  */
-function openerOf(body: Body): string | undefined {
+function openerOf(body: Body): Opener | undefined {
   const { instructions, system, systemInstruction, system_instruction, tools, prompt } = body;
   const turns = listOf(body.messages ?? body.input ?? body.contents);
   const end = turns.findIndex(isOfUser);
@@ -75,7 +91,7 @@ function openerOf(body: Body): string | undefined {
   const systems = [instructions, withoutBuild(system), systemInstruction, system_instruction];
   const hash = createHash("sha256");
   for (const part of [systems, tools, opening]) hash.update(`${excerptOf(part)}\n`);
-  return hash.digest("base64url");
+  return { hash: hash.digest("base64url"), isAnswered: end >= 0 && end < turns.length - 1 };
 }
 
 /** A turn without a role is the user's in Gemini's format. */

@@ -57,7 +57,7 @@ import { quietMsMin, unclaimedAnswerBytesMax } from "../bounds.ts";
 import { continues as continuesText, type Exchange, type Exchanged, lost } from "../preparation/exchange.ts";
 import { exchangeOf } from "../preparation/operations.ts";
 import { Preparation, type PreparationThread } from "../preparation/preparation.ts";
-import { SessionRoute } from "../routing/affinity.ts";
+import { SessionRoute, unbound } from "../routing/affinity.ts";
 import type { Bindings } from "../routing/bindings.ts";
 import type { ContentTimes } from "../routing/content-times.ts";
 import type { RefusedFields } from "../routing/refused-fields.ts";
@@ -222,11 +222,11 @@ export class Attempt {
 
   /** Undefined once the attempt is over. */
   async #readRequest(): Promise<Request | undefined> {
-    const { group, model: id, fallbacks = [], body: inJob, generation, session } = this.#job;
+    const { group, model: id, fallbacks = [], body: inJob, generation, session, sessionIsAssumed } = this.#job;
     const catalogue = this.#deps.catalogue();
     const model = catalogue.modelFor(group, id);
     if (session !== undefined && model?.affinity === "session")
-      this.#affinity = new SessionRoute(session, this.#deps.bindings);
+      this.#affinity = new SessionRoute(session, sessionIsAssumed === true ? unbound : this.#deps.bindings);
     const order = this.#affinity ?? drawnOrder(Math.random);
     const candidates = model === undefined ? [] : candidatesOf(catalogue, { group, model, allowed: fallbacks }, order);
     if (candidates.length === 0) {

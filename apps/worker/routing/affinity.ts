@@ -28,6 +28,12 @@ interface PlacesOfModel {
   places: readonly Place[];
 }
 
+/**
+ * For a session that may not be one: requests that open a conversation in the same way. They go to
+ * the same first place, but one that another place has served says nothing about the next one.
+ */
+export const unbound: Pick<Bindings, "placeOf" | "bind"> = { placeOf: () => undefined, bind: () => {} };
+
 /** Where the session of an attempt belongs. */
 export class SessionRoute {
   readonly #session: string;
