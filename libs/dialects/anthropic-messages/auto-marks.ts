@@ -19,8 +19,8 @@ interface Block {
   message: number;
   /** The prompt's bytes up to its end. */
   end: number;
-  /** The caller's mark, in it or on it. */
-  mark: Ttl | undefined;
+  /** The caller's marks, in it and on it. */
+  marks: readonly Ttl[];
 }
 
 /**
@@ -33,7 +33,7 @@ export function withCacheMarks(bytes: Buffer, { ttl, tokensMin }: { ttl: Ttl; to
   const blocks = body && blocksOf(bytes, body);
   if (blocks === undefined) return bytes;
   const isAutomatic = isObject(body?.cache_control);
-  const callerMarks = blocks.filter(({ mark }) => mark !== undefined).length + Number(isAutomatic);
+  const callerMarks = blocks.flatMap(({ marks }) => marks).length;
   const turns = userTurnsOf(blocks);
   const wanted = [
     ...(isAutomatic ? [] : [turns.at(-1)]),
@@ -42,7 +42,7 @@ export function withCacheMarks(bytes: Buffer, { ttl, tokensMin }: { ttl: Ttl; to
     turns.at(-2),
   ].filter(
     (block): block is Block =>
-      block !== undefined && block.mark === undefined && block.end >= tokensMin * bytesPerToken,
+      block !== undefined && block.marks.length === 0 && block.end >= tokensMin * bytesPerToken,
   );
   const chosen = wanted.slice(0, Math.max(0, marksMax - callerMarks));
   if (chosen.length === 0) return bytes;
@@ -63,7 +63,7 @@ function blocksOf(bytes: Buffer, body: JsonObject): Block[] | undefined {
   let end = 0;
   const add = (part: Block["part"], span: Span, value: unknown, message = 0) => {
     end += span.end - span.start;
-    blocks.push({ part, span, value, message, end, mark: markIn(value) });
+    blocks.push({ part, span, value, message, end, marks: marksIn(value) });
   };
   const addAll = (part: Block["part"], list: Span | undefined, values: unknown, message = 0) => {
     if (list === undefined) return;
@@ -77,6 +77,9 @@ function blocksOf(bytes: Buffer, body: JsonObject): Block[] | undefined {
     const value = objectOf(listOf(body.messages)[index]);
     addAll("messages", content && within(content, span.start), value.content, value.role === "user" ? index : -1);
   }
+  // The automatic mark stands on the last block.
+  const last = blocks.at(-1);
+  if (last !== undefined) last.marks = [...last.marks, ...ownMarkOf(body)];
   return blocks;
 }
 
@@ -85,14 +88,14 @@ const within = ({ start, end }: Span, offset: number): Span => ({ start: start +
 const elementsOf = (bytes: Buffer, { start, end }: Span): Span[] =>
   (elementSpansOf(bytes.subarray(start, end)) ?? []).map((span) => within(span, start));
 
-function markIn(value: unknown): Ttl | undefined {
-  const { cache_control: own, content } = objectOf(value);
-  const control = isObject(own)
-    ? own
-    : listOf(content)
-        .map((inner) => objectOf(inner).cache_control)
-        .find(isObject);
-  return control === undefined ? undefined : control.ttl === "1h" ? "1h" : "5m";
+const ownMarkOf = ({ cache_control: control }: JsonObject): Ttl[] =>
+  isObject(control) ? [control.ttl === "1h" ? "1h" : "5m"] : [];
+
+/** Those of a block and of the blocks in its content. */
+function marksIn(value: unknown): Ttl[] {
+  const block = objectOf(value);
+  const inner = [...listOf(block.content), ...listOf(objectOf(block.source).content)];
+  return [...inner.flatMap(marksIn), ...ownMarkOf(block)];
 }
 
 /** The last block of each turn of the user that may have a mark. */
@@ -115,8 +118,8 @@ function isMarkable(value: unknown): boolean {
 /** Marks for an hour stand before those for five minutes. */
 function ttlFor(block: Block, blocks: readonly Block[], ttl: Ttl): Ttl {
   const at = blocks.indexOf(block);
-  if (blocks.slice(at).some(({ mark }) => mark === "1h")) return "1h";
-  return blocks.slice(0, at).some(({ mark }) => mark === "5m") ? "5m" : ttl;
+  if (blocks.slice(at).some(({ marks }) => marks.includes("1h"))) return "1h";
+  return blocks.slice(0, at).some(({ marks }) => marks.includes("5m")) ? "5m" : ttl;
 }
 
 function markedBlock(bytes: Buffer, { span, value }: Block, ttl: Ttl): Buffer {

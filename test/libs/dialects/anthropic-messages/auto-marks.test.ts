@@ -66,6 +66,32 @@ test("an hour's mark never follows one for five minutes", () => {
   assert.deepEqual(marked({ model: "m", messages: [user(text("one"))] }, "1h").messages, [user(text("one", hour))]);
 });
 
+test("marks inside blocks and the automatic one count as all others do", () => {
+  const inner = [text("x", ephemeral), text("y", ephemeral)];
+  const result = (more: object = {}) => ({ type: "tool_result", tool_use_id: "t", content: inner, ...more });
+  const nested = [
+    [result(), 2],
+    [result({ cache_control: ephemeral }), 3],
+    [{ type: "document", source: { type: "content", content: inner } }, 2],
+    [{ ...result(), content: [{ type: "document", source: { type: "content", content: inner } }] }, 2],
+  ] as const;
+  for (const [block, marks] of nested) {
+    const body = {
+      model: "m",
+      tools: [tool("a")],
+      system: [text("s", ephemeral)],
+      messages: [user(block), assistant, user(text("z"))],
+    };
+    const answer = marked(body);
+    assert.equal(JSON.stringify(answer).match(/"cache_control"/g)?.length, 4, JSON.stringify(block));
+    assert.deepEqual(answer.tools, [tool("a")]);
+    assert.deepEqual(answer.messages.at(-1), user(text("z", marks === 2 ? ephemeral : undefined)));
+  }
+  const automatic = { model: "m", cache_control: hour, tools: [tool("a")], system: "s", messages: [user(text("one"))] };
+  assert.deepEqual(marked(automatic).system, [text("s", hour)]);
+  assert.deepEqual(marked(automatic).tools, [tool("a", { cache_control: hour })]);
+});
+
 test("a prompt below the minimum, an empty text and what is no request stay as they are", () => {
   const short = { model: "m", system: "be brief", messages: [user(text("one"))] };
   assert.deepEqual(marked(short, "5m", 1_024), short);
