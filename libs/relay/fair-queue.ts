@@ -27,6 +27,8 @@ interface Line<Item> {
   round: Set<string>;
   /** The keys that have had their turn. */
   served: Set<string>;
+  /** How many items of each key are lent. */
+  lent: Map<string, number>;
 }
 
 /** Pure. An item may be in the queue once. */
@@ -51,7 +53,7 @@ export class FairQueue<Item> {
     const { group, weight, key } = share;
     let line = this.#lines.get(group);
     if (line === undefined) {
-      line = { weight, time: this.#time, items: new Map(), round: new Set(), served: new Set() };
+      line = { weight, time: this.#time, items: new Map(), round: new Set(), served: new Set(), lent: new Map() };
       this.#lines.set(group, line);
     } else if (line.items.size === 0) line.time = Math.max(line.time, this.#time);
     line.weight = weight;
@@ -107,8 +109,21 @@ export class FairQueue<Item> {
    */
   take(mayGo: MayGo = () => true, includes?: (group: string) => boolean): Item | undefined {
     const next = this.#next(mayGo, includes);
+    const item = next && this.#itemOf(next);
+    if (item !== undefined) this.#forget(item);
+    return item;
+  }
+
+  /** Like `take`, for an item that `giveBack` puts in its place again, or `remove` forgets. */
+  lend(): Item | undefined {
+    const next = this.#next(() => true);
     if (next === undefined) return undefined;
     const { line, key } = next;
+    line.lent.set(key, (line.lent.get(key) ?? 0) + 1);
+    return this.#itemOf(next);
+  }
+
+  #itemOf({ line, key }: { line: Line<Item>; key: string }): Item {
     const items = line.items.get(key) as Set<Item>;
     const item = items.values().next().value as Item;
     line.round.delete(key);
@@ -117,8 +132,29 @@ export class FairQueue<Item> {
     if (items.size === 0) line.items.delete(key);
     this.#time = line.time;
     line.time += 1 / line.weight;
-    this.#forget(item);
     return item;
+  }
+
+  /**
+   * Ends the lending. Items that `lend` returned in this order, and that were not served, have
+   * their places again, and their turns do not count.
+   */
+  giveBack(lent: readonly Item[]): void {
+    const shareOf = (item: Item) => this.#shareOf.get(item) as Share;
+    for (const [group, items] of Map.groupBy(lent, (item) => shareOf(item).group)) {
+      const { weight } = shareOf(items[0] as Item);
+      const line = this.#lines.get(group) as Line<Item>;
+      const itemsByKey = Map.groupBy(items, (item) => shareOf(item).key);
+      for (const [key, first] of itemsByKey) {
+        line.items.set(key, new Set([...first, ...(line.items.get(key) ?? [])]));
+        if (line.lent.get(key) === first.length) line.served.delete(key);
+        else line.served.add(key);
+      }
+      line.round = new Set([...itemsByKey.keys(), ...line.round].filter((key) => !line.served.has(key)));
+      line.time -= items.length / weight;
+      this.#time = Math.min(this.#time, line.time);
+    }
+    for (const { lent: counts } of this.#lines.values()) counts.clear();
   }
 
   /**
@@ -128,18 +164,21 @@ export class FairQueue<Item> {
   remove(item: Item): boolean {
     const share = this.#shareOf.get(item);
     if (share === undefined) return false;
-    const line = this.#lines.get(share.group) as Line<Item>;
-    const items = line.items.get(share.key) as Set<Item>;
-    items.delete(item);
-    if (items.size === 0) {
-      line.items.delete(share.key);
-      line.round.delete(share.key);
+    const line = this.#lines.get(share.group);
+    const items = line?.items.get(share.key);
+    items?.delete(item);
+    if (items?.size === 0) {
+      line?.items.delete(share.key);
+      line?.round.delete(share.key);
     }
     this.#forget(item);
     return true;
   }
 
-  /** A group without items is remembered only while it is ahead of the others. */
+  /**
+   * A group without items is remembered only while it is ahead of the others, or items of it are
+   * lent.
+   */
   #next(mayGo: MayGo, includes?: (group: string) => boolean): { line: Line<Item>; key: string } | undefined {
     let next: { line: Line<Item>; key: string } | undefined;
     for (const [group, line] of this.#lines) {
@@ -148,7 +187,7 @@ export class FairQueue<Item> {
         if (includes?.(group) === false) continue;
         const key = nextKeyOf(line, mayGo);
         if (key !== undefined) next = { line, key };
-      } else if (line.time <= this.#time) this.#lines.delete(group);
+      } else if (line.time <= this.#time && line.lent.size === 0) this.#lines.delete(group);
     }
     return next;
   }

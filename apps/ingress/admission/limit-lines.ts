@@ -5,7 +5,7 @@
  *
  *     waiting ─▶ asking ─▶ gone      its limits admitted or refused it, or it left
  *        ▲          │
- *        └──────────┘                the same limit refused it again: it is the first in its line
+ *        └──────────┘                the same limit refused it again: it has its place in the line again
  *
  * Keys take turns in the line of their group or account. The requests of a line that are due ask
  * together, up to `turnsMax`. A line that waits for tokens asks for its first request alone: else
@@ -33,8 +33,8 @@ export interface LineRefusal {
 }
 
 interface Line<Item> {
-  /** The items that the limit refused again; they come before all others. */
-  ahead: Item[];
+  /** The items of those that asked last that the limit refused again. */
+  refusedItems: Item[];
   queue: FairQueue<Item>;
   /** Everything in the line. */
   items: Set<Item>;
@@ -98,7 +98,7 @@ export class LimitLines<Item extends object> {
     let line = this.#lines.get(name);
     if (line === undefined) {
       line = {
-        ...{ ahead: [], queue: new FairQueue<Item>(), items: new Set<Item>(), asking: new Set<Item>(), refusal },
+        ...{ refusedItems: [], queue: new FairQueue<Item>(), items: new Set<Item>(), asking: new Set<Item>(), refusal },
         ...{ isRefused: false, isWoken: false, dueAt: 0, untilMin: until, sizeOfKey: new Map<string, number>() },
       };
       this.#lines.set(name, line);
@@ -116,7 +116,8 @@ export class LimitLines<Item extends object> {
   refused(item: Item, refusal: LineRefusal, now: number): void {
     const { line, until } = this.#places.get(item) as Place<Item>;
     line.asking.delete(item);
-    line.ahead.push(item);
+    line.refusedItems.push(item);
+    if (line.asking.size === 0) giveBack(line);
     line.untilMin = Math.min(line.untilMin, until);
     if (!line.isRefused) this.#setDue(line, refusal, now);
     line.isRefused = true;
@@ -128,8 +129,10 @@ export class LimitLines<Item extends object> {
     if (place === undefined) return;
     const { line, name, key } = place;
     this.#places.delete(item);
-    if (!line.queue.remove(item)) line.ahead = line.ahead.filter((other) => other !== item);
+    line.queue.remove(item);
+    line.refusedItems = line.refusedItems.filter((other) => other !== item);
     const hasAsked = line.asking.delete(item);
+    if (line.asking.size === 0) giveBack(line);
     line.items.delete(item);
     const left = (line.sizeOfKey.get(key) ?? 0) - 1;
     if (left > 0) line.sizeOfKey.set(key, left);
@@ -163,7 +166,7 @@ export class LimitLines<Item extends object> {
       line.isRefused = false;
       line.isWoken = false;
       while (due.length < max) {
-        const item = line.ahead.shift() ?? line.queue.take();
+        const item = line.queue.lend();
         if (item === undefined) break;
         line.asking.add(item);
         due.push(item);
@@ -199,4 +202,10 @@ export class LimitLines<Item extends object> {
     const pauseMs = perMinute === undefined ? Math.min(retryMs, pollMs) * (1 + this.#random() / 5) : retryMs;
     line.dueAt = line.isWoken && perMinute === undefined ? now : now + pauseMs;
   }
+}
+
+/** All have an answer: those that were refused wait again as before. */
+function giveBack<Item>(line: Line<Item>): void {
+  line.queue.giveBack(line.refusedItems);
+  line.refusedItems = [];
 }

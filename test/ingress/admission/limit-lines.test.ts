@@ -48,6 +48,31 @@ test("what the limit refuses again stays first in its line, and a generation tha
   assert.deepEqual(lines.takeDue("line", 1_003).due.slice(0, 2), [second, third]);
 });
 
+test("keys and groups take turns among those that the limit refused again and those that came later", () => {
+  for (const groupOf of [() => "default", (key: string) => key]) {
+    const lines = new LimitLines<Waiting>(() => 0);
+    const join = (item: Waiting) => {
+      const share = { group: groupOf(item.key), weight: 1, key: item.key };
+      lines.join("line", item, { share, until: 60_000, refusal: slots }, item.joinedAt);
+    };
+    for (let count = 0; count < 8; count++) join(waiting("heavy"));
+    const served: string[] = [];
+    for (let now = 1_000; lines.size > 0; now += 1_000) {
+      if (now === 3_000) for (const key of ["light", "other", "light"]) join(waiting(key, now));
+      lines.wake("line", now);
+      const [first, ...others] = lines.takeDue("line", now).due;
+      assert.ok(first);
+      served.push(first.key);
+      lines.leave(first, now);
+      for (const item of others) lines.refused(item, slots, now);
+    }
+    assert.equal(served.length, 11);
+    assert.deepEqual(served.slice(0, 2), ["heavy", "heavy"]);
+    for (const key of ["light", "other"]) assert.ok(served.slice(2, 5).includes(key), served.join(" "));
+    assert.equal(served.slice(0, 8).filter((key) => key === "light").length, 2, served.join(" "));
+  }
+});
+
 test("a line that waits for tokens asks for its first request alone", () => {
   const { lines, join } = linesOf();
   const items = [waiting(), waiting()];
