@@ -26,17 +26,17 @@ const none: readonly string[] = [];
  */
 export function labelsOf(key: Pick<KeyRecord, "tags">, headers: IncomingHttpHeaders, body?: Body): Labels {
   const { "x-sluice-tags": tagsHeader, "x-sluice-user": named } = headers;
-  const user = typeof named === "string" && named !== "" ? textOf(named) : body && userIn(body);
+  const user = typeof named === "string" && named !== "" ? headerTextOf(named) : body && userIn(body);
   const own = key.tags ?? none;
   return {
     user: user?.slice(0, userLengthMax) ?? null,
-    tags: typeof tagsHeader === "string" ? [...new Set([...own, ...tagsIn(textOf(tagsHeader))])] : own,
+    tags: typeof tagsHeader === "string" ? [...new Set([...own, ...tagsIn(headerTextOf(tagsHeader))])] : own,
     ...(body?.service_tier === "flex" && { isFlex: true }),
   };
 }
 
 /** Node reads a header's bytes as Latin-1. They are UTF-8 where they are valid as such. */
-function textOf(header: string): string {
+export function headerTextOf(header: string): string {
   const bytes = Buffer.from(header, "latin1");
   return isUtf8(bytes) ? bytes.toString("utf8") : header;
 }

@@ -5,6 +5,7 @@
 import { createHash, createHmac } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { isObject, listOf, objectOf } from "#wire/json/parse.ts";
+import { headerTextOf } from "../common/labels.ts";
 
 type Body = Record<string, unknown>;
 
@@ -51,6 +52,9 @@ const headerNames = [
 const nameIn = (values: readonly unknown[]): string | undefined =>
   values.find((value): value is string => typeof value === "string" && value !== "" && value.length <= nameLengthMax);
 
+const textIn = (header: string | string[] | undefined) =>
+  typeof header === "string" ? headerTextOf(header) : undefined;
+
 /** The field of a body that names its session. */
 const nameInBody = ({ prompt_cache_key: key, metadata }: Body, conversationId?: string): string | undefined =>
   nameIn([key, objectOf(metadata).user_id, conversationId]);
@@ -61,7 +65,8 @@ export function sessionOf(
   { body, opener, expansion }: SessionSource,
   scope: { keyId: string; model: string },
 ): Session | undefined {
-  const name = nameIn(headerNames.map((header) => headers[header])) ?? nameInBody(body, expansion?.conversationId);
+  const name =
+    nameIn(headerNames.map((header) => textIn(headers[header]))) ?? nameInBody(body, expansion?.conversationId);
   const beginning = name === undefined ? (opener ?? openerOf(body)) : undefined;
   const text = beginning?.hash ?? (name === undefined ? undefined : `name ${name}`);
   if (text === undefined) return undefined;

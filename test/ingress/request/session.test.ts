@@ -48,6 +48,15 @@ test("a name of 255 characters counts, and an empty or a longer one does not", (
   for (const name of ["", "s".repeat(256)]) assert.equal(of({ "x-sluice-session": name }), of({}), `${name.length}`);
 });
 
+test("a name in a header is read as UTF-8, and is the one that a body may have", () => {
+  const inHeader = (name: string, encoding: BufferEncoding) =>
+    of({ "x-sluice-session": Buffer.from(name, encoding).toString("latin1") });
+  for (const name of ["会话", "会".repeat(255), "é"])
+    assert.equal(inHeader(name, "utf8"), of({}, { ...chat, prompt_cache_key: name }), name);
+  assert.equal(inHeader("é", "latin1"), of({}, { ...chat, prompt_cache_key: "é" }));
+  assert.equal(inHeader("会".repeat(256), "utf8"), of({}));
+});
+
 const text = (value: string) => [{ type: "text", text: value, cache_control: { type: "ephemeral" } }];
 /** The first and a later turn of the same conversation, in each form. */
 const conversations: [dialect: string, first: object, later: object, other: object][] = [
