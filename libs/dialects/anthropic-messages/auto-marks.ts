@@ -91,7 +91,7 @@ const elementsOf = (bytes: Buffer, { start, end }: Span): Span[] =>
 const ownMarkOf = ({ cache_control: control }: JsonObject): Ttl[] =>
   isObject(control) ? [control.ttl === "1h" ? "1h" : "5m"] : [];
 
-/** Those of a block and of the blocks in its content. */
+/** The marks of a block and of the blocks in its content. */
 function marksIn(value: unknown): Ttl[] {
   const block = objectOf(value);
   const inner = [...listOf(block.content), ...listOf(objectOf(block.source).content)];
