@@ -323,7 +323,7 @@ function periodicTasksOf(
   return [
     { everyMs: heartbeatMs, run: () => generations.tick() },
     { everyMs: checkEveryMs, run: (now) => idempotency.tick(now) },
-    { everyMs: checkEveryMs, run: (now) => limits.retryRecords(now) },
+    { everyMs: checkEveryMs, run: (now) => limits.tick(now) },
     { everyMs: renewEveryMsOf(leaseMs), run: () => limits.renew() },
     { everyMs: checkEveryMs, run: (now) => sockets.tick(now) },
     { everyMs: checkEveryMs, run: (now) => realtime.tick(now) },

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
 import { after, test } from "node:test";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
@@ -19,6 +20,8 @@ const gateway = await startGateway({
   together: { models: ["*"], limits: { generationsMax: 1, onLimit: wait } }
   family: { models: ["*"], accountLimits: { generationsMax: 1, onLimit: wait } }
   requests: { models: ["*"], keyLimits: { requestsPerMinute: 1, onLimit: wait, waitMs: 5000 } }
+  raised: { models: ["*"], keyLimits: { requestsPerMinute: 1, onLimit: wait, waitMs: 90000 } }
+  removed: { models: ["*"], keyLimits: { requestsPerMinute: 1, onLimit: wait, waitMs: 80000 } }
   brief: { models: ["*"], keyLimits: { generationsMax: 1, onLimit: wait, waitMs: 300 } }
   tokens: { models: ["*"], keyLimits: { tokensPerMinute: 150, onLimit: wait } }
   budget: { models: ["*"], keyLimits: { budgetPerDay: 0.01, onLimit: wait } }
@@ -177,6 +180,25 @@ test("a waiting request leaves without a charge, and what waits is bounded per k
   await waits(1);
   leave();
   assert.equal((await served).headers.get("x-ratelimit-remaining-requests"), "2");
+});
+
+test("requests that wait, and those that come, have the limits of a changed catalogue", async () => {
+  const catalogue = await readFile(gateway.catalogueFile, "utf8");
+  const keys = [await gateway.createKey("raised"), await gateway.createKey("removed")];
+  for (const key of keys) await (await chat(key)).text();
+  const waiting = keys.map((key) => chat(key));
+  await waits(2);
+  const changed = catalogue
+    .replace(
+      "requestsPerMinute: 1, onLimit: wait, waitMs: 90000",
+      "requestsPerMinute: 500, onLimit: wait, waitMs: 90000",
+    )
+    .replace(/removed: .*/, 'removed: { models: ["*"] }');
+  await writeFile(gateway.catalogueFile, changed);
+  for (const response of await Promise.all(waiting)) assert.equal(response.status, 200);
+  for (const key of keys) assert.equal((await chat(key)).status, 200);
+  await waits(0);
+  await writeFile(gateway.catalogueFile, catalogue);
 });
 
 test("a key's own settings replace those of its group", async () => {

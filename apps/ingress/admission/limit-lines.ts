@@ -155,6 +155,12 @@ export class LimitLines<Item extends object> {
     line.dueAt = Math.min(line.dueAt, now);
   }
 
+  /** The limits of all lines may have changed: they ask at once. Returns the lines' names. */
+  askAgain(now: number): Iterable<string> {
+    for (const line of this.#lines.values()) line.dueAt = now;
+    return this.#lines.keys();
+  }
+
   /** The items whose turn it is, which then ask, and the ones that waited too long and left. */
   takeDue(name: string, now: number): { due: Item[]; expired: Item[] } {
     const line = this.#lines.get(name);

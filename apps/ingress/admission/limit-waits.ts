@@ -3,6 +3,7 @@
  * of a 429. They hold no tokens and no slot of the limit, and cost Redis one script for each line
  * that is due, not for each request.
  */
+import { isDeepStrictEqual } from "node:util";
 import { limitWaitMsOf } from "#access/limits.ts";
 import type { LimitDecision, LimitedSubject } from "#access/rate-limits.ts";
 import type { Clock } from "#service/clock.ts";
@@ -58,7 +59,8 @@ export class LimitWaits {
   refusalBefore(subjects: readonly LimitedSubject[]): LimitRefusal | undefined {
     for (const subject of subjects) {
       const last = this.#refusals.get(lineNameOf(subject));
-      if (last === undefined) continue;
+      // Other limits, after a change of the catalogue, are asked themselves.
+      if (last === undefined || !isDeepStrictEqual(last.refusal.subject.limits, subject.limits)) continue;
       const { refusal, at } = last;
       return { ...refusal, retryMs: Math.max(0, refusal.retryMs - (this.#options.clock.now() - at)) };
     }
@@ -112,6 +114,12 @@ export class LimitWaits {
     wait.claim.end();
     this.#leave(waiter, now);
     wait.resume?.(false);
+  }
+
+  /** Limits may have changed. */
+  askAgain(): void {
+    const now = this.#options.clock.now();
+    for (const name of this.#lines.askAgain(now)) this.#arm(name, now);
   }
 
   /** A generation that these subjects limit has ended. */

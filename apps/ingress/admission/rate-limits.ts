@@ -95,6 +95,8 @@ export class RateLimiter {
   readonly #waits: LimitWaits;
   /** The requests among those that wait that are generations. */
   readonly #waiters = new Map<LimitedRequest, LimitWaiter>();
+  /** The catalogue at the last tick. */
+  #catalogue: ReturnType<RateLimiterOptions["catalogue"]> | undefined;
   readonly #subjects = new WeakMap<KeyRecord, { group: GroupLimits | undefined; subjects: LimitedSubject[] }>();
 
   constructor(options: RateLimiterOptions) {
@@ -137,7 +139,10 @@ export class RateLimiter {
     dialect: ConversationDialect,
     { response, subjects }: { response: Pick<ServerResponse, "once" | "off">; subjects: readonly LimitedSubject[] },
   ): Promise<Result<LimitsState>> {
-    const ask = async () => ({ decision: await this.#counters.countRequest(subjects) });
+    const ask = async () => {
+      const present = requestLimitsOf(this.#subjectsOf(caller));
+      return { decision: present.length === 0 ? unlimited : await this.#counters.countRequest(present) };
+    };
     let decision = this.#refusalBefore(subjects) ?? (await ask()).decision;
     if (decision.kind === "refused") {
       const waiter = { caller, startedAt: this.#options.clock.now(), maxWaitMs: undefined, inputTokens: 0 };
@@ -214,8 +219,18 @@ export class RateLimiter {
       .catch((error: unknown) => this.#options.log.debug({ err: error }, "leases could not be renewed"));
   }
 
-  /** Sends the usage records again that Redis did not take. Call it about once a second. */
-  retryRecords(now: number): void {
+  /**
+   * Lets waiting requests ask their limits again if the catalogue has changed, and sends the usage
+   * records again that Redis did not take. Call it about once a second.
+   */
+  tick(now: number): void {
+    const catalogue = this.#options.catalogue();
+    if (catalogue !== this.#catalogue && this.#waits.size > 0) this.#waits.askAgain();
+    this.#catalogue = catalogue;
+    this.#retryRecords(now);
+  }
+
+  #retryRecords(now: number): void {
     if (this.#pending.size === 0 || this.#options.redis.status !== "ready") return;
     let repeated = 0;
     for (const record of this.#pending.values()) {
@@ -237,7 +252,7 @@ export class RateLimiter {
   async #admit(request: LimitedRequest, subjects: readonly LimitedSubject[]): Promise<Result<Reserved>> {
     const { http, endpoint } = request.request;
     const refusal = this.#refusalBefore(subjects);
-    let attempt = refusal === undefined ? await this.#attempt(request, subjects) : undefined;
+    let attempt = refusal === undefined ? await this.#attempt(request) : undefined;
     if (attempt === undefined || attempt.decision.kind === "refused") {
       const first = refusal ?? (attempt?.decision as LimitRefusal);
       const waiter: LimitWaiter = {
@@ -249,7 +264,7 @@ export class RateLimiter {
       };
       this.#waiters.set(request, waiter);
       try {
-        attempt = (await this.#askInTurn(waiter, first, () => this.#attempt(request, subjects))) ?? attempt;
+        attempt = (await this.#askInTurn(waiter, first, () => this.#attempt(request))) ?? attempt;
       } finally {
         this.#waiters.delete(request);
       }
@@ -263,8 +278,9 @@ export class RateLimiter {
   }
 
   /** Without money, only models that cost nothing may answer. */
-  async #attempt(request: LimitedRequest, subjects: readonly LimitedSubject[]): Promise<Attempt> {
+  async #attempt(request: LimitedRequest): Promise<Attempt> {
     const { fallbacks } = request;
+    const subjects = this.#subjectsOf(request.request.http.caller);
     const own = estimatedNanoOf(request, request.admitted.model);
     const dearest = Math.max(own, ...fallbacks.map((fallback) => estimatedNanoOf(request, fallback)));
     const reserved = await this.#reserve(request, subjects, dearest);
@@ -287,6 +303,7 @@ export class RateLimiter {
       { inputTokens, outputTokens, nano },
       request.facts.receivedAt,
     );
+    if (subjects.length === 0) return { decision: unlimited, reservation };
     const decision = await this.#counters.admit(reservation).catch((error: unknown) => {
       this.#settle(reservation, { tokens: 0, nano: 0, neverBegan: true });
       throw error;
@@ -419,6 +436,12 @@ const usedOf = (bill: Bill | undefined): Used =>
   bill === undefined
     ? { tokens: 0, nano: 0 }
     : { tokens: bill.usage.inputTokens + bill.usage.outputTokens, nano: Number(bill.cost) };
+
+/** Its caller's limits were removed while it waited. */
+const unlimited: LimitDecision = {
+  kind: "admitted",
+  standings: { requests: undefined, tokens: undefined, now: 0 },
+};
 
 const whose = { key: "This key", group: "This key's group", account: "This key's account" } as const;
 
