@@ -65,7 +65,7 @@ const { url } = upstream;
 
 let gateway: Gateway;
 const model = (id: string, route: string, more = "") =>
-  `  - { id: ${id}, ${more}affinity: off, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [${route}] }\n`;
+  `  - { id: ${id}, ${more}prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [${route}] }\n`;
 const at = (name: string, upstream = "here", more = "") => `{ upstream: ${upstream}, model: ${name}${more} }`;
 const refusals = [401, 402].flatMap((status) => ["whole", "streamed"].map((way) => `refused-${status}-${way}`));
 const pairs = [
@@ -420,7 +420,7 @@ test("a credential without quota is replaced by the next one, and not used again
   const error = { message: "You exceeded your current quota.", type: "insufficient_quota", code: "insufficient_quota" };
   targetOf("rotating-one").answer = (response, request) =>
     (request.headers.authorization === "Bearer one" ? failing(429, {}, error) : ok)(response, request);
-  for (let request = 0; request < 10; request++) assert.equal((await ask("rotating")).status, 200);
+  for (let request = 0; request < 10; request++) assert.equal((await askAnew("rotating", request)).status, 200);
   const empty = targetOf("rotating-one").requests.filter(
     ({ headers }) => headers.authorization === "Bearer one",
   ).length;
