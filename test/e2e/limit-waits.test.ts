@@ -201,6 +201,26 @@ test("requests that wait, and those that come, have the limits of a changed cata
   await writeFile(gateway.catalogueFile, catalogue);
 });
 
+test("a request that waits for a limit has a place in its line, and a stream that asks for it hears of it", async () => {
+  const key = await gateway.createKey("slots");
+  const leave = await occupy(key);
+  const waiting = chat(key);
+  await waits(1);
+  const told = await chat(key, { stream: true, headers: { "x-sluice-queue-updates": "true" } });
+  assert.equal(told.headers.get("x-sluice-queue-position"), "2");
+  const answer = await fetch(`${gateway.url}/v1/queue`, { headers: { authorization: `Bearer ${key}` } });
+  const { data } = (await answer.json()) as { data: { state: string; position: number; expected_seconds: null }[] };
+  assert.deepEqual(
+    data.map(({ state, position, expected_seconds }) => [state, position, expected_seconds]),
+    [1, 2].map((position) => ["rate_limited", position, null]),
+  );
+  leave();
+  assert.equal((await waiting).status, 200);
+  const text = await told.text();
+  assert.match(text, /^: queue position=2 seconds=unknown\n/);
+  assert.match(text, /\[DONE\]/);
+});
+
 test("a key's own settings replace those of its group", async () => {
   const key = await gateway.createKey("slots", { limits: { onLimit: "refuse" } });
   const leave = await occupy(key);

@@ -54,7 +54,7 @@ interface Line<Item> {
 interface Place<Item> {
   line: Line<Item>;
   name: string;
-  key: string;
+  share: Share;
   /** When it gives up. */
   until: number;
 }
@@ -105,7 +105,7 @@ export class LimitLines<Item extends object> {
       this.#setDue(line, refusal, now);
     }
     const { key } = share;
-    this.#places.set(item, { line, name, key, until });
+    this.#places.set(item, { line, name, share, until });
     line.queue.add(item, share);
     line.untilMin = Math.min(line.untilMin, until);
     line.items.add(item);
@@ -127,7 +127,8 @@ export class LimitLines<Item extends object> {
   leave(item: Item, now: number): void {
     const place = this.#places.get(item);
     if (place === undefined) return;
-    const { line, name, key } = place;
+    const { line, name } = place;
+    const { key } = place.share;
     this.#places.delete(item);
     line.queue.remove(item);
     line.refusedItems = line.refusedItems.filter((other) => other !== item);
@@ -145,6 +146,22 @@ export class LimitLines<Item extends object> {
   /** The line in which the item waits, or asks. */
   lineOf(item: Item): string | undefined {
     return this.#places.get(item)?.name;
+  }
+
+  /**
+   * How many items should be admitted before this one, and the time of its turn where the limit
+   * counts requests. Its cost grows with the number of keys and of requests of its key.
+   */
+  placeOf(item: Item): { ahead: number; at: number | undefined } | undefined {
+    const place = this.#places.get(item);
+    if (place === undefined) return undefined;
+    const { line, share } = place;
+    const lent = [...line.asking, ...line.refusedItems];
+    const isLent = lent.includes(item);
+    const ahead = isLent ? lent.indexOf(item) : lent.length + line.queue.aheadOf(share, line.queue.ownPlaceOf(item));
+    const { perMinute } = line.refusal;
+    const at = perMinute === undefined ? undefined : line.dueAt + Math.floor(ahead / perMinute) * windowMs;
+    return { ahead, at };
   }
 
   /** A generation ended that counts in the limit of this line. */

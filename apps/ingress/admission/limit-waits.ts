@@ -6,6 +6,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { limitWaitMsOf } from "#access/limits.ts";
 import type { LimitDecision, LimitedSubject } from "#access/rate-limits.ts";
+import type { QueuePlace } from "#relay/admission-queue.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Capacity, Claim } from "../common/capacity.ts";
 import { LimitLines } from "./limit-lines.ts";
@@ -114,6 +115,15 @@ export class LimitWaits {
     wait.claim.end();
     this.#leave(waiter, now);
     wait.resume?.(false);
+  }
+
+  /** The place of a waiting request in the line of its limit. */
+  placeOf(waiter: LimitWaiter): QueuePlace | undefined {
+    const place = this.#lines.placeOf(waiter);
+    if (place === undefined) return undefined;
+    const { ahead, at } = place;
+    const seconds = at === undefined ? undefined : Math.max(0, at - this.#options.clock.now()) / 1_000;
+    return { ahead, seconds: seconds === undefined ? undefined : { from: seconds, to: seconds } };
   }
 
   /** Limits may have changed. */

@@ -31,6 +31,7 @@ import type { IngressEvents } from "#events/ingress-events.ts";
 import { type Bill, priced } from "#ledger/bill.ts";
 import { isFree } from "#ledger/prices.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
+import type { QueuePlace } from "#relay/admission-queue.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
@@ -119,6 +120,12 @@ export class RateLimiter {
   leave(request: LimitedRequest): void {
     const waiter = this.#waiters.get(request);
     if (waiter !== undefined) this.#waits.end(waiter);
+  }
+
+  /** Where a request waits for its limits; undefined if it does not. */
+  placeOf(request: LimitedRequest): QueuePlace | undefined {
+    const waiter = this.#waiters.get(request);
+    return waiter && this.#waits.placeOf(waiter);
   }
 
   /**

@@ -30,6 +30,7 @@ import { type Failure, internalFailure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { GenerationOutcome, IngressEvents } from "#events/ingress-events.ts";
 import { operations } from "#operations/operations.ts";
+import type { QueuePlace } from "#relay/admission-queue.ts";
 import type { RelayBounds } from "#relay/bounds.ts";
 import type { Frame } from "#relay/frame.ts";
 import {
@@ -654,12 +655,13 @@ export class GenerationLifecycle implements TransportHandlers {
     }
   }
 
-  /** Tells the caller of a queued generation its place, in the head if it begins now. */
+  /** Tells the caller of a waiting generation its place, in the head if it begins now. */
   #keepAlive(generation: Generation, now: number): void {
-    const { answer, state, ingressQueue, number, tellsPlace } = generation;
+    const { answer, state, tellsPlace } = generation;
     const { keepAliveMs } = this.#options.config;
-    const isDue = state.kind === "queued" && answer.isSilent(now, tellsPlace ? 0 : keepAliveMs);
-    const place = isDue ? ingressQueue.admission.placeOf(number, now) : undefined;
+    const hasPlace = state.kind === "queued" || state.kind === "limited";
+    const isDue = hasPlace && answer.isSilent(now, tellsPlace ? 0 : keepAliveMs);
+    const place = isDue ? this.#placeOf(generation, now) : undefined;
     if (place !== undefined) answer.addHeaders(placeHeadersOf(place));
     if (place !== undefined && tellsPlace) answer.comment(placeTextOf(place), now);
     else answer.keepAlive(now, keepAliveMs);
@@ -746,7 +748,15 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /** The waiting requests of a key at this ingress. */
   waitingOf(keyId: string, limit: number): ReturnType<typeof waitingOf> {
-    return waitingOf(this.#live.values(), keyId, { limit, now: this.#now() });
+    const now = this.#now();
+    const placeOf = (generation: Generation) => this.#placeOf(generation, now);
+    return waitingOf(this.#live.values(), keyId, { limit, now, placeOf });
+  }
+
+  #placeOf(generation: Generation, now: number): QueuePlace | undefined {
+    const { state, ingressQueue, number } = generation;
+    if (state.kind === "limited") return this.#options.limits.placeOf(generation);
+    return ingressQueue.admission.placeOf(number, now);
   }
 
   statistics(): QueueStatistics[] {
@@ -856,8 +866,8 @@ export class GenerationLifecycle implements TransportHandlers {
  * A generation that waits for its limits only for a while is silent, so that its refusal still has
  * the status 429.
  */
-function isKeptAlive({ state, startedAt }: Generation): boolean {
-  if (state.kind === "limited") return state.until - startedAt > silentWaitMsMax;
+function isKeptAlive({ state, startedAt, tellsPlace }: Generation): boolean {
+  if (state.kind === "limited") return tellsPlace || state.until - startedAt > silentWaitMsMax;
   return state.kind !== "admitting";
 }
 

@@ -57,7 +57,7 @@ export interface WaitingRequest {
   /** It waits for its caller's rate limits, for its turn, or for a worker. */
   state: "rate_limited" | "queued" | "dispatched";
   waitedMs: number;
-  /** Only in the admission queue. */
+  /** Only in the line of a limit and in the admission queue. */
   place: QueuePlace | undefined;
 }
 
@@ -65,12 +65,12 @@ export interface WaitingRequest {
 export function waitingOf(
   generations: Iterable<Generation>,
   keyId: string,
-  { limit, now }: { limit: number; now: number },
+  { limit, now, placeOf }: { limit: number; now: number; placeOf(generation: Generation): QueuePlace | undefined },
 ): { count: number; items: WaitingRequest[] } {
   const items: WaitingRequest[] = [];
   let count = 0;
   for (const generation of generations) {
-    const { facts, state, ingressQueue, number, startedAt } = generation;
+    const { facts, state, startedAt } = generation;
     if (facts.keyId !== keyId || !generation.isWaiting || state.kind === "admitting" || ++count > limit) continue;
     items.push({
       requestId: facts.requestId,
@@ -78,7 +78,7 @@ export function waitingOf(
       queue: facts.queue,
       state: state.kind === "limited" ? "rate_limited" : state.kind === "queued" ? "queued" : "dispatched",
       waitedMs: now - startedAt,
-      place: ingressQueue.admission.placeOf(number, now),
+      place: placeOf(generation),
     });
   }
   return { count, items };

@@ -73,6 +73,27 @@ test("keys and groups take turns among those that the limit refused again and th
   }
 });
 
+test("a waiting request has a place in its line, also while others ask, and a time where requests are counted", () => {
+  for (const refusal of [slots, requests(20_000, 2)]) {
+    const { lines, join } = linesOf();
+    const items = [waiting("a"), waiting("a"), waiting("b"), waiting("a")];
+    for (const item of items) join(item, refusal);
+    const at = (ahead: number) => (refusal === slots ? undefined : 20_000 + Math.floor(ahead / 2) * 60_000);
+    const places = [1, 2, 1, 3];
+    for (const [index, item] of items.entries())
+      assert.deepEqual(lines.placeOf(item), { ahead: places[index], at: at(places[index] as number) });
+  }
+  const { lines, join } = linesOf();
+  const items = [waiting(), waiting()] as const;
+  for (const item of items) join(item, tokens);
+  lines.takeDue("line", 1_000);
+  assert.deepEqual(
+    items.map((item) => lines.placeOf(item)?.ahead),
+    [0, 1],
+  );
+  assert.equal(lines.placeOf(waiting()), undefined);
+});
+
 test("a line that waits for tokens asks for its first request alone", () => {
   const { lines, join } = linesOf();
   const items = [waiting(), waiting()];
