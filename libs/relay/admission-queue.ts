@@ -11,10 +11,16 @@
  * round trip. Short work may have another quarter of a second on the queue: there the way to the
  * workers takes most of the time, and jobs that travel together cost less.
  *
+ * Groups by weight, and the keys of a group, have equal parts of the tokens of about the last
+ * minute, over all ingresses (`fair-queue.ts`). An item counts its input and the usual output of
+ * its key from the moment when it leaves, and its real tokens from its end. At other ingresses its
+ * tokens count within about a second. There, a key that is ahead of keys that wait elsewhere has
+ * fewer slots.
+ *
  * Keys share the workers' slots (`fair-share.ts`). The number of slots that a key has, through all
  * ingresses, counts before it gets another slot. One key takes at most four fifths of the slots. A
  * key of a heavier group may have proportionally more. A key with fewer than five slots may always
- * go, so one key may take all of very few slots.
+ * go unless it is ahead of others, so one key may take all of very few slots.
  *
  * Items have one of three priorities. A higher one goes first; but of every eight turns, one is for
  * the oldest item that has waited for five seconds, so nothing starves. A group may have a reserved
@@ -31,6 +37,13 @@ import { LiveMap } from "./live-map.ts";
 const shortMs = 100;
 /** The last ones of so many count in the mean time that work takes. */
 const meanOf = 32;
+
+/** A request counts at least so many tokens, so that none is free. */
+const requestTokensMin = 100;
+/** Tokens count half as much after this time: about those of the last minute count. */
+const tokensHalfLifeMs = 60_000;
+/** The last ones of so many count in the mean output of a key. */
+const outputsOf = 8;
 
 /** From the first to be served to the last. */
 const priorities = [0, 1, 2] as const;
@@ -56,6 +69,14 @@ export interface QueuePlace {
   readonly seconds: { readonly from: number; readonly to: number } | undefined;
 }
 
+/** The tokens of an item. */
+export interface ItemTokens {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
+const noTokens: ItemTokens = { inputTokens: 0, outputTokens: 0 };
+
 interface GroupState {
   weight: number;
   reserved: number;
@@ -68,6 +89,9 @@ interface GroupState {
 interface AdmittedItem {
   readonly share: AdmissionShare;
   readonly since: number;
+  readonly estimate: ItemTokens;
+  /** The tokens that count since it left. */
+  charged: number;
   isRunning: boolean;
 }
 
@@ -79,9 +103,13 @@ export class AdmissionQueue<Item extends string | number> {
   /** The slots of its workers that other ingresses do not use; undefined if unknown. */
   slots: number | undefined;
   /** The slots that keys have through other ingresses, as far as is known. */
-  elsewhere: KeySlots = noKeySlots;
+  #elsewhere: KeySlots = noKeySlots;
   /** By priority. */
-  readonly #queued = priorities.map(() => new FairQueue<Item>());
+  readonly #queued = priorities.map(() => new FairQueue<Item>((item) => this.#charge(item)));
+  /** The mean output of keys that used tokens lately. */
+  readonly #outputOf = new Map<string, number>();
+  /** When the tokens were last shared. */
+  #sharedAt: number | undefined;
   readonly #onQueue = new Set<Item>();
   readonly #items = new LiveMap<Item, AdmittedItem>();
   /** By key: how many items were released and are not over. */
@@ -119,19 +147,40 @@ export class AdmissionQueue<Item extends string | number> {
     return this.#runningSize;
   }
 
-  /** The slots that keys have through this ingress, or will have once their jobs are taken. */
+  /**
+   * The slots that keys have through this ingress, or will have once their jobs are taken, and
+   * their tokens.
+   */
   get keySlots(): KeySlots {
-    return { lightest: this.#lightest, slots: new Map(this.#passedOf.entries()) };
+    const tokens = this.#queued.flatMap((queue, priority) => [...queue.usage()].map((used) => ({ ...used, priority })));
+    return { lightest: this.#lightest, slots: new Map(this.#passedOf.entries()), tokens };
+  }
+
+  /**
+   * The slots that keys have through other ingresses, and their tokens, as far as is known. Call it
+   * regularly: tokens of before count less each time.
+   */
+  setElsewhere(elsewhere: KeySlots, now: number): void {
+    this.#elsewhere = elsewhere;
+    const factor = 0.5 ** ((now - (this.#sharedAt ?? now)) / tokensHalfLifeMs);
+    this.#sharedAt = now;
+    const keys = new Set<string>();
+    for (const [priority, queue] of this.#queued.entries()) {
+      queue.decay(factor);
+      queue.setElsewhere(elsewhere.tokens.filter((used) => used.priority === priority));
+      for (const { key } of queue.usage()) keys.add(key);
+    }
+    for (const key of this.#outputOf.keys()) if (!keys.has(key)) this.#outputOf.delete(key);
   }
 
   /** The item waits for its turn, which may come at once. */
-  admit(item: Item, share: AdmissionShare, now: number): void {
+  admit(item: Item, share: AdmissionShare, now: number, estimate: ItemTokens = noTokens): void {
     const { weight, reserved = 0, priority = 1 } = share;
     if (this.waitingSize === 0 && this.#onQueue.size === 0) {
       this.#busySince = now;
       this.#freed.clear();
     }
-    this.#items.set(item, { share, since: now, isRunning: false });
+    this.#items.set(item, { share, since: now, estimate, charged: 0, isRunning: false });
     const { size = 0, passed = 0 } = this.#groups.get(share.group) ?? {};
     this.#groups.set(share.group, { weight, reserved, size: size + 1, passed });
     if (reserved > 0) this.#reservedSize++;
@@ -157,10 +206,10 @@ export class AdmissionQueue<Item extends string | number> {
   }
 
   /**
-   * The item is over, `ranMs` after a worker took it (undefined if none did). May be called
-   * repeatedly.
+   * The item is over, `ranMs` after a worker took it (undefined if none did), with these tokens.
+   * May be called repeatedly.
    */
-  over(item: Item, ranMs: number | undefined, now: number): void {
+  over(item: Item, ranMs: number | undefined, now: number, tokens: ItemTokens = noTokens): void {
     const entry = this.#items.get(item);
     if (entry === undefined) return;
     const { share } = entry;
@@ -170,6 +219,7 @@ export class AdmissionQueue<Item extends string | number> {
     if (share.reserved !== undefined && share.reserved > 0) this.#reservedSize--;
     if ((this.#queued[share.priority ?? 1] as FairQueue<Item>).remove(item)) return;
     group.passed--;
+    this.#settle(entry, ranMs === undefined ? undefined : tokens);
     if (ranMs !== undefined) this.#freedAfter(ranMs, now);
     this.#onQueue.delete(item);
     this.#setRunning(entry, { isRunning: false });
@@ -219,6 +269,25 @@ export class AdmissionQueue<Item extends string | number> {
       if (item !== undefined) return item;
     }
     return undefined;
+  }
+
+  /** The tokens that count for an item that leaves. */
+  #charge(item: Item): number {
+    const entry = this.#items.get(item) as AdmittedItem;
+    const { share, estimate } = entry;
+    const output = this.#outputOf.get(share.key) ?? estimate.outputTokens;
+    entry.charged = Math.max(requestTokensMin, estimate.inputTokens + output);
+    return entry.charged;
+  }
+
+  /** The real tokens count in place of the estimate; none if no worker took the item. */
+  #settle({ share, charged }: AdmittedItem, tokens: ItemTokens | undefined): void {
+    const { inputTokens, outputTokens } = tokens ?? noTokens;
+    const used = tokens === undefined ? 0 : Math.max(requestTokensMin, inputTokens + outputTokens);
+    if (used !== charged) (this.#queued[share.priority ?? 1] as FairQueue<Item>).charge(share, used - charged);
+    if (inputTokens + outputTokens === 0) return;
+    const mean = this.#outputOf.get(share.key) ?? outputTokens;
+    this.#outputOf.set(share.key, mean + (outputTokens - mean) / outputsOf);
   }
 
   /** The queue of the oldest item, if that has waited for long enough. */
@@ -332,14 +401,14 @@ export class AdmissionQueue<Item extends string | number> {
    * become free while jobs are on their way. A group's share is proportional to its weight,
    * relative to the lightest group present.
    */
-  #sharing(now: number): (key: string, weight: number) => boolean {
+  #sharing(now: number): (key: string, weight: number, part: number) => boolean {
     const { slots } = this;
     if (slots === undefined) return () => true;
     const free = Math.max(1, slots - this.#runningSize - this.#onQueue.size + this.#shortLately.total(now));
-    const { elsewhere } = this;
+    const elsewhere = this.#elsewhere;
     const lightest = Math.min(this.#lightest, elsewhere.lightest);
-    return (key, weight) =>
-      isFairShare(this.#passedOfKey(key) + (elsewhere.slots.get(key) ?? 0), (free * weight) / lightest);
+    return (key, weight, part) =>
+      isFairShare(this.#passedOfKey(key) + (elsewhere.slots.get(key) ?? 0), (free * part * weight) / lightest);
   }
 
   get #lightest(): number {

@@ -148,7 +148,7 @@ export interface SlotAnnouncement {
   lastingSlots: number;
   /** Generations that run for an ingress. */
   running: number;
-  /** The slots of an ingress' keys (`textOfKeySlots`); undefined for a worker. */
+  /** The slots and tokens of an ingress' keys (`textOfKeySlots`); undefined for a worker. */
   keySlots?: string;
   /** How long it is valid; `announcementLifeMs` by default. */
   lifeMs?: number;

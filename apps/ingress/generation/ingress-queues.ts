@@ -113,7 +113,7 @@ export class IngressQueues {
       const announcement = { slots: 0, usedSlots: 0, lastingSlots: 0, running, keySlots };
       const load = await slotBoard.announce(jobs.name, announcement);
       admission.slots = load.slots === 0 ? undefined : load.slots - load.running;
-      admission.elsewhere = keySlotsIn(load.keySlots ?? []);
+      admission.setElsewhere(keySlotsIn(load.keySlots ?? []), clock.now());
       if (load.slots > 0) queue.workers = "some";
       else queue.workers = (await slotBoard.hasOtherWorkers(jobs.name)) ? "other" : "none";
       const wasAway = queue.awaySince !== undefined;
@@ -121,7 +121,7 @@ export class IngressQueues {
       return wasAway ? "back" : undefined;
     } catch (error) {
       admission.slots = undefined;
-      admission.elsewhere = noKeySlots;
+      admission.setElsewhere(noKeySlots, clock.now());
       if (isRefusal(error) || queue.awaySince !== undefined) return undefined;
       queue.awaySince = since;
       return "away";

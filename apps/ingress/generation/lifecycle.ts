@@ -59,6 +59,7 @@ import type { CommandAnswer, GenerationCommand } from "#service/generation-comma
 import type { OperatorControls } from "#service/operator-controls.ts";
 import type { Redis } from "#service/redis.ts";
 import type { Admission } from "../admission/admission.ts";
+import { estimatedUsageOf } from "../admission/estimate.ts";
 import type { GenerationRequest } from "../admission/generation-request.ts";
 import type { RateLimiter, Reserved } from "../admission/rate-limits.ts";
 import { redisTryEveryMs, silentWaitMsMax } from "../common/bounds.ts";
@@ -267,9 +268,9 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /**
    * Enters the admission queue, which dispatches it at once or when its turn comes: by priority,
-   * fair between groups (by weight) and keys (in turns), and only as many at a time as keep the
-   * workers busy for about 50 ms (libs/relay/admission-queue.ts). Requests of one key and priority
-   * go in order of arrival. Ingresses share the slots of keys, and decide for themselves otherwise.
+   * fair between groups (by weight) and keys by their tokens, and only as many at a time as keep
+   * the workers busy for about 50 ms (libs/relay/admission-queue.ts). Requests of one key and
+   * priority go in order of arrival. Ingresses tell each other the slots and tokens of keys.
    */
   #queue(generation: Generation): void {
     const { number, ingressQueue, startedAt, admitted } = generation;
@@ -285,7 +286,7 @@ export class GenerationLifecycle implements TransportHandlers {
     this.#emit("queued", generation);
     if (ingressQueue.admission.slots === undefined && ingressQueue.heartbeatsAgo > 0)
       void this.#shareSlots(ingressQueue);
-    ingressQueue.admission.admit(number, admitted.share, now);
+    ingressQueue.admission.admit(number, admitted.share, now, estimatedUsageOf(generation));
     this.#dispatchNext(ingressQueue);
   }
 
@@ -592,7 +593,8 @@ export class GenerationLifecycle implements TransportHandlers {
     const now = this.#now();
     this.#live.delete(number);
     this.#awaitingRedis.delete(generation);
-    ingressQueue.admission.over(number, waitedMs === undefined ? undefined : now - startedAt - waitedMs, now);
+    const ranMs = waitedMs === undefined ? undefined : now - startedAt - waitedMs;
+    ingressQueue.admission.over(number, ranMs, now, generation.bill?.usage);
   }
 
   /** Releases everything except the slot, which the open response holds. */

@@ -8,10 +8,11 @@ import type { QueueLoad, SlotAnnouncement, SlotBoard } from "../ports.ts";
 
 /**
  * KEYS[1]: a queue's announcements, a hash of process name → "<slots> <running> <expiry, epoch ms>
- * <used slots> <lasting slots> <slots of keys>". ARGV: name, slots, running, lifetime in ms, used
- * slots, lasting slots, and for an ingress the slots of its keys. A process without slots and
- * running generations needs no announcement. Returns the fields of `QueueLoad` in order, the last
- * one only for an ingress. It writes at most some kilobytes, so it may run when memory is full.
+ * <used slots> <lasting slots> <slots and tokens of keys>". ARGV: name, slots, running, lifetime in
+ * ms, used slots, lasting slots, and for an ingress the slots and tokens of its keys. A process
+ * without slots and running generations needs no announcement. Returns the fields of `QueueLoad` in
+ * order, the last one only for an ingress. It writes at most some kilobytes, so it may run when
+ * memory is full.
  */
 const announceScript = scriptOf(
   `${redisClock}

@@ -327,3 +327,36 @@ test("the expected wait follows what is ahead and how fast slots become free, an
   assert.ok(queue.waitMsOf(share("k", 0), 1_000) <= queue.waitMsOf(share("new"), 1_000));
   assert.ok(queue.waitMsOf(share("new", 2), 1_000) >= behind);
 });
+
+test("a request counts its estimate, then its real tokens; one that no worker took counts none", () => {
+  const queue = new AdmissionQueue<string>();
+  queue.slots = 100;
+  const share = (key: string) => ({ group: "default", weight: 1, key });
+  const tokensOf = (name: string) => queue.keySlots.tokens.find(({ key }) => key === name)?.tokens;
+  const run = (item: string, key: string, estimate: { inputTokens: number; outputTokens: number }) => {
+    queue.admit(item, share(key), 1_000, estimate);
+    assert.equal(queue.next(1_000), item);
+    queue.taken(item, 1_000);
+  };
+  run("a0", "a", { inputTokens: 500, outputTokens: 32_000 });
+  assert.equal(tokensOf("a"), 32_500);
+  queue.over("a0", 100, 1_100, { inputTokens: 450, outputTokens: 200 });
+  assert.equal(tokensOf("a"), 650);
+  // From now on the key's usual output is the estimate.
+  run("a1", "a", { inputTokens: 500, outputTokens: 32_000 });
+  assert.equal(tokensOf("a"), 650 + 700);
+  // One that fails or costs nothing is not free.
+  queue.over("a1", 100, 1_200);
+  assert.equal(tokensOf("a"), 750);
+  queue.admit("b0", share("b"), 1_200, { inputTokens: 500, outputTokens: 100 });
+  assert.equal(queue.next(1_200), "b0");
+  assert.equal(tokensOf("b"), 600);
+  queue.over("b0", undefined, 1_300);
+  assert.equal(tokensOf("b"), undefined);
+  // Half counts after a minute, and at last nothing.
+  queue.setElsewhere(queue.keySlots, 2_000);
+  queue.setElsewhere({ ...queue.keySlots, tokens: [] }, 62_000);
+  assert.equal(tokensOf("a"), 375);
+  queue.setElsewhere({ ...queue.keySlots, tokens: [] }, 900_000);
+  assert.deepEqual(queue.keySlots.tokens, []);
+});

@@ -96,3 +96,69 @@ test("a removed item does not count as served and does not change the turns of o
   assert.deepEqual(taken(queue), ["a1", "b0", "a2", "b1"]);
   assert.equal(queue.size, 0);
 });
+
+/** The number after the slash. */
+const costOf = (item: string) => Number(item.slice(item.indexOf("/") + 1));
+const queueOfCosts = () => new FairQueue<string>(costOf);
+
+test("the key with the fewest tokens for its group's weight is next, and real tokens replace the estimate", () => {
+  const queue = queueOfCosts();
+  for (let index = 0; index < 40; index++) {
+    queue.add(`a${index}/100`, share("light", 1, "a"));
+    queue.add(`b${index}/300`, share("light", 1, "b"));
+    queue.add(`h${index}/400`, share("heavy", 2, "h"));
+  }
+  const first = taken(queue, 24);
+  const tokens = (key: string) => first.reduce((sum, item) => sum + (item.startsWith(key) ? costOf(item) : 0), 0);
+  const [a, b, h] = ["a", "b", "h"].map(tokens) as [number, number, number];
+  assert.ok(Math.abs(a - b) <= 300 && Math.abs(h - 2 * (a + b)) <= 800, `${a}, ${b}, ${h}`);
+  queue.charge(share("light", 1, "a"), 900);
+  assert.equal(countOf(taken(queue, 6), "a"), 0);
+});
+
+test("a key that returns has no credit for its absence", () => {
+  const queue = queueOfCosts();
+  queue.add("rare0/100", share("default", 1, "rare"));
+  for (let index = 0; index < 50; index++) queue.add(`busy${index}/100`, share("default", 1, "busy"));
+  taken(queue, 31);
+  for (let index = 1; index < 20; index++) queue.add(`rare${index}/100`, share("default", 1, "rare"));
+  const rare = countOf(taken(queue, 10), "rare");
+  assert.ok(rare >= 5 && rare <= 6, String(rare));
+});
+
+test("tokens that others served count, and a key that is ahead of one that waits gets a part of its share", () => {
+  const queue = queueOfCosts();
+  const elsewhere = { group: "default", weight: 1 };
+  for (let index = 0; index < 10; index++)
+    for (const key of ["a", "b"]) queue.add(`${key}${index}/1000`, share("default", 1, key));
+  queue.setElsewhere([{ ...elsewhere, key: "a", tokens: 5_000, waits: true }]);
+  assert.deepEqual(taken(queue, 5), ["b0/1000", "b1/1000", "b2/1000", "b3/1000", "b4/1000"]);
+  const parts = new Map<string, number>();
+  const look = (key: string, _: number, part: number) => {
+    parts.set(key, part);
+    return false;
+  };
+  queue.take(look);
+  assert.ok(parts.get("b") === 1 && Number(parts.get("a")) < 0.1, JSON.stringify([...parts]));
+  // Without the others' tokens, the key that waits with the fewest is the first one again.
+  queue.setElsewhere([]);
+  queue.take(look);
+  assert.ok(parts.get("a") === 1 && Number(parts.get("b")) < 0.1, JSON.stringify([...parts]));
+  assert.equal(queue.take(), "a0/1000");
+  // A key that begins to wait elsewhere has no credit either: it starts like the one served last.
+  taken(queue, 8);
+  queue.setElsewhere([{ ...elsewhere, key: "new", tokens: 0, waits: true }]);
+  queue.take(look);
+  assert.ok(Number(parts.get("b")) > 0.03);
+});
+
+test("the tokens of idle keys are forgotten once they are few", () => {
+  const queue = queueOfCosts();
+  queue.add("a/100", share("default", 1, "a"));
+  taken(queue);
+  assert.deepEqual([...queue.usage()], [{ group: "default", weight: 1, key: "a", tokens: 100, waits: false }]);
+  queue.decay(0.5);
+  assert.equal([...queue.usage()][0]?.tokens, 50);
+  queue.decay(0.01);
+  assert.deepEqual([...queue.usage()], []);
+});
