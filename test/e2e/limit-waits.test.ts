@@ -120,6 +120,7 @@ test("a retry that gets another request's answer waits for the requests per minu
   const headers = { "idempotency-key": "same" };
   await (await chat(key, { headers })).text();
   await age(redis, keyspace, 57);
+  assert.equal((await chat(key, { headers: { ...headers, "x-sluice-max-wait": "50" } })).status, 429);
   const [startedAt, replayed] = [performance.now(), await chat(key, { headers })];
   assert.equal(replayed.headers.get("idempotent-replayed"), "true");
   assert.ok(performance.now() - startedAt > 500);

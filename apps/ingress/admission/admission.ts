@@ -69,13 +69,15 @@ export class Admission {
     model,
     response,
   }: Pick<GenerationRequest, "endpoint" | "model"> & {
-    request: Pick<FastifyRequest, "caller">;
+    request: Pick<FastifyRequest, "caller" | "headers">;
     response: ServerResponse;
   }): Promise<Result<LimitsState> | undefined> {
     const requested = this.modelFor(request, model);
     if (requested instanceof Refusal) return requested;
+    const maxWaitMs = maxWaitMsOf(request.headers);
+    if (maxWaitMs instanceof Refusal) return maxWaitMs;
     return outlastRedis(this.#options, async () =>
-      this.#options.limits.admitReplay(request.caller, endpoint.dialect, response),
+      this.#options.limits.admitReplay(request.caller, endpoint.dialect, { response, maxWaitMs }),
     );
   }
 

@@ -72,6 +72,12 @@ export interface LimitsState {
 /** With the other models that the reservation covers. */
 export type Reserved = LimitsState & { reservation: LimitsReservation; fallbacks: readonly CatalogueModel[] };
 
+/** A request that gets another's answer waits while its response is open, within its own bound. */
+interface ReplayWait {
+  response: Pick<ServerResponse, "once" | "off">;
+  maxWaitMs: number | undefined;
+}
+
 /** The reservation of a request, as far as Redis made one. */
 interface Attempt {
   decision: LimitDecision;
@@ -135,16 +141,16 @@ export class RateLimiter {
   admitReplay(
     caller: KeyRecord,
     dialect: ConversationDialect,
-    response: Pick<ServerResponse, "once" | "off">,
+    wait: ReplayWait,
   ): Promise<Result<LimitsState>> | undefined {
     const subjects = requestLimitsOf(this.#subjectsOf(caller));
-    return subjects.length === 0 ? undefined : this.#admitReplay(caller, dialect, { response, subjects });
+    return subjects.length === 0 ? undefined : this.#admitReplay(caller, dialect, { ...wait, subjects });
   }
 
   async #admitReplay(
     caller: KeyRecord,
     dialect: ConversationDialect,
-    { response, subjects }: { response: Pick<ServerResponse, "once" | "off">; subjects: readonly LimitedSubject[] },
+    { response, maxWaitMs, subjects }: ReplayWait & { subjects: readonly LimitedSubject[] },
   ): Promise<Result<LimitsState>> {
     const ask = async () => {
       const present = requestLimitsOf(this.#subjectsOf(caller));
@@ -152,7 +158,7 @@ export class RateLimiter {
     };
     let decision = this.#refusalBefore(subjects) ?? (await ask()).decision;
     if (decision.kind === "refused") {
-      const waiter = { caller, startedAt: this.#options.clock.now(), maxWaitMs: undefined, inputTokens: 0 };
+      const waiter = { caller, startedAt: this.#options.clock.now(), maxWaitMs, inputTokens: 0 };
       const leave = () => this.#waits.end(waiter);
       response.once("close", leave);
       decision = (await this.#askInTurn(waiter, decision, ask))?.decision ?? decision;
