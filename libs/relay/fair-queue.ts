@@ -60,6 +60,9 @@ const partMin = 1 / 32;
 /** Leads are compared with at least so many tokens. */
 const comparedTokensMin = 10_000;
 
+/** With more keys than these, a turn costs no more. */
+const comparedKeysMax = 256;
+
 const newStanding = (): Standing => ({ own: 0, elsewhere: 0, lift: 0, waitsElsewhere: false, part: 1 });
 const tokensOf = ({ own, elsewhere, lift }: Standing): number => own + elsewhere + lift;
 const timeOf = (line: Standing & { weight: number }): number => tokensOf(line) / line.weight;
@@ -308,16 +311,22 @@ export class FairQueue<Item> {
   }
 }
 
-/** The key with the fewest tokens that may go; of equal ones, the first in the order of turns. */
+/**
+ * The key with the fewest tokens that may go, among the first in the order of turns; of equal ones,
+ * the first.
+ */
 function nextKeyOf(line: Line<unknown>, mayGo: MayGo): string | undefined {
   let next: string | undefined;
   let least = Number.POSITIVE_INFINITY;
-  for (const key of line.items.keys()) {
+  let compared = 0;
+  for (const [key] of line.items) {
     const standing = line.keys.get(key) as Standing;
     const tokens = tokensOf(standing);
-    if (tokens >= least || !mayGo(key, line.weight, Math.min(line.part, standing.part))) continue;
-    next = key;
-    least = tokens;
+    if (tokens < least && mayGo(key, line.weight, Math.min(line.part, standing.part))) {
+      next = key;
+      least = tokens;
+    }
+    if (next !== undefined && ++compared >= comparedKeysMax) break;
   }
   return next;
 }

@@ -162,3 +162,14 @@ test("the tokens of idle keys are forgotten once they are few", () => {
   queue.decay(0.01);
   assert.deepEqual([...queue.usage()], []);
 });
+
+test("of very many keys each has its turn, also behind keys that may not go", () => {
+  const queue = new FairQueue<string>();
+  for (let round = 0; round < 2; round++)
+    for (let key = 0; key < 2_000; key++) queue.add(`${key} ${round}`, share("default", 1, `${key}`));
+  assert.equal(new Set(taken(queue, 2_000).map((item) => item.split(" ")[0])).size, 2_000);
+  assert.equal(
+    queue.take((key) => key === "1999"),
+    "1999 1",
+  );
+});
