@@ -69,27 +69,24 @@ export type Group = keyof typeof groups;
 /** Paths below this folder. */
 export const filesOf = (group: Group): string[] => globSync([...groups[group]], { cwd });
 
-/**
- * Files and groups that take longest start first. Some mostly wait and others compute, so they
- * alternate: no processor idles while four files wait.
- */
+/** Files and groups that take longest, mostly because they wait: they start first. */
 const longest = [
   "e2e/idle.test.ts",
-  "groups/pure.ts",
-  "faults/faults.test.ts",
-  "e2e/bad-input.test.ts",
   "e2e/failover.test.ts",
-  "groups/ledger.ts",
+  "faults/faults.test.ts",
   "groups/requests-1.ts",
-  "conformance/conformance.test.ts",
   "e2e/rate-limits.test.ts",
-  "groups/control.ts",
-  "chaos/redis.test.ts",
-  "groups/clients.ts",
   "e2e/npm-start.test.ts",
-  "groups/media.ts",
-  "e2e/idempotency.test.ts",
+  "e2e/bad-input.test.ts",
   "e2e/input.test.ts",
+  "e2e/idempotency.test.ts",
+  "chaos/redis.test.ts",
+  "conformance/conformance.test.ts",
+  "groups/ledger.ts",
+  "groups/clients.ts",
+  "groups/control.ts",
+  "groups/pure.ts",
+  "groups/media.ts",
   "budgets/budgets.test.ts",
 ];
 

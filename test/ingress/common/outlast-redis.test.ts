@@ -43,7 +43,7 @@ test("a request that gets another one's answer outlasts a failure of its limits"
       limits: { admitReplay: failsOnce(() => admitted) },
     }),
   );
-  const request = partOf<FastifyRequest>({ caller: { group: "default" } });
+  const request = partOf<FastifyRequest>({ caller: { group: "default" }, headers: {} });
   const endpoint = { dialect: "openai-chat" } as ServedEndpoint;
   assert.deepEqual(
     await admission.replay({ request, endpoint, model: "sim", response: partOf<ServerResponse>({}) }),
