@@ -81,6 +81,26 @@ export interface Catalogue extends Pick<CatalogueFile, "currency" | "addresses" 
   wildcardsOf(group: string): readonly CatalogueModel[];
 }
 
+/** Remembers what follows from a model, which does not change within a catalogue. */
+export function oncePerModel<Value extends {}>(
+  make: (catalogue: Catalogue, model: CatalogueModel) => Value,
+): (catalogue: Catalogue, model: CatalogueModel) => Value {
+  const catalogues = new WeakMap<Catalogue, WeakMap<CatalogueModel, Value>>();
+  return (catalogue, model) => {
+    let values = catalogues.get(catalogue);
+    if (values === undefined) {
+      values = new WeakMap();
+      catalogues.set(catalogue, values);
+    }
+    let value = values.get(model);
+    if (value === undefined) {
+      value = make(catalogue, model);
+      values.set(model, value);
+    }
+    return value;
+  };
+}
+
 /**
  * How many prompt caches may serve a model's requests: its targets, times the cache domains of
  * their credentials.

@@ -7,7 +7,7 @@ import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { type PriorityName, priorityNames } from "#access/priority.ts";
 import { allowsModel } from "#access/record.ts";
-import { type Catalogue, type CatalogueModel, cachePlacesOf } from "#catalogue/catalogue.ts";
+import { type Catalogue, type CatalogueModel, cachePlacesOf, oncePerModel } from "#catalogue/catalogue.ts";
 import { isForm, operations } from "#operations/operations.ts";
 import type { Priority } from "#relay/admission-queue.ts";
 import { contentTypeLengthMax } from "#relay/bounds.ts";
@@ -127,7 +127,10 @@ export class Admission {
       session: hasSession ? sessionOf(headers, source, { keyId: caller.id, model: requested.id }) : undefined,
       maxWaitMs,
       share: {
-        ...{ group: caller.group, weight: group?.weight ?? 1, key: caller.id, priority },
+        group: caller.group,
+        weight: group?.weight ?? 1,
+        key: caller.id,
+        priority,
         reserved: (group?.reservedPercent ?? 0) / 100,
       },
       contentType,
@@ -157,27 +160,17 @@ const unknownAffinity = refusalOf(
   affinityHeader,
 );
 
-/** The models whose requests may be served at several places, for each catalogue. */
-const answersOfCatalogues = new WeakMap<Catalogue, WeakMap<CatalogueModel, boolean>>();
-
 /**
  * Whether the worker chooses a place for a model's requests, or for those of a fallback, or lets
  * their upstreams cache prompts.
  */
-function dependsOnSession(catalogue: Catalogue, model: CatalogueModel): boolean {
-  const answers = answersOfCatalogues.get(catalogue) ?? new WeakMap<CatalogueModel, boolean>();
-  answersOfCatalogues.set(catalogue, answers);
-  const models = () => [model, ...model.fallbacks.flatMap((id) => catalogue.modelWith(id) ?? [])];
-  const answer =
-    answers.get(model) ??
-    models().some(
-      (one) =>
-        (one.affinity === "session" && cachePlacesOf(catalogue, one) > 1) ||
-        [one, ...one.route].some(({ promptCache }) => promptCache?.auto === true),
-    );
-  answers.set(model, answer);
-  return answer;
-}
+const dependsOnSession = oncePerModel((catalogue, model): boolean =>
+  [model, ...model.fallbacks.flatMap((id) => catalogue.modelWith(id) ?? [])].some(
+    (one) =>
+      (one.affinity === "session" && cachePlacesOf(catalogue, one) > 1) ||
+      [one, ...one.route].some(({ promptCache }) => promptCache?.auto === true),
+  ),
+);
 
 const priorityHeader = "x-sluice-priority";
 

@@ -98,8 +98,16 @@ export class LimitLines<Item extends object> {
     let line = this.#lines.get(name);
     if (line === undefined) {
       line = {
-        ...{ refusedItems: [], queue: new FairQueue<Item>(), items: new Set<Item>(), asking: new Set<Item>(), refusal },
-        ...{ isRefused: false, isWoken: false, dueAt: 0, untilMin: until, sizeOfKey: new Map<string, number>() },
+        refusedItems: [],
+        queue: new FairQueue(),
+        items: new Set(),
+        asking: new Set(),
+        isRefused: false,
+        isWoken: false,
+        refusal,
+        dueAt: 0,
+        untilMin: until,
+        sizeOfKey: new Map(),
       };
       this.#lines.set(name, line);
       this.#setDue(line, refusal, now);

@@ -8,15 +8,19 @@ export const secondsOf = ({ seconds }: QueuePlace): { from: number; to: number }
 /** Counted from 1: the next one to be served. */
 export const positionOf = ({ ahead }: QueuePlace): number => ahead + 1;
 
-export function placeHeadersOf(place: QueuePlace): Record<string, string> {
+/** Such as `3-5`; undefined while the wait is unknown. */
+function rangeOf(place: QueuePlace): string | undefined {
   const seconds = secondsOf(place);
+  return seconds && `${seconds.from}-${seconds.to}`;
+}
+
+export function placeHeadersOf(place: QueuePlace): Record<string, string> {
+  const range = rangeOf(place);
   return {
     "x-sluice-queue-position": String(positionOf(place)),
-    ...(seconds && { "x-sluice-queue-seconds": `${seconds.from}-${seconds.to}` }),
+    ...(range !== undefined && { "x-sluice-queue-seconds": range }),
   };
 }
 
-export function placeTextOf(place: QueuePlace): string {
-  const seconds = secondsOf(place);
-  return `queue position=${positionOf(place)} seconds=${seconds ? `${seconds.from}-${seconds.to}` : "unknown"}`;
-}
+export const placeTextOf = (place: QueuePlace): string =>
+  `queue position=${positionOf(place)} seconds=${rangeOf(place) ?? "unknown"}`;

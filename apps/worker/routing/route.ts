@@ -1,5 +1,12 @@
 /** Which targets may serve an attempt, in the order in which they are called. */
-import type { Catalogue, CatalogueModel, CatalogueUpstream, Target, UpstreamTimeouts } from "#catalogue/catalogue.ts";
+import {
+  type Catalogue,
+  type CatalogueModel,
+  type CatalogueUpstream,
+  oncePerModel,
+  type Target,
+  type UpstreamTimeouts,
+} from "#catalogue/catalogue.ts";
 
 export interface Candidate {
   /** The model that this target serves: the requested one, or one of its fallbacks. */
@@ -47,19 +54,8 @@ export function candidatesOf(
   return [...own, ...others.flatMap((other) => inTurn(routeOf(catalogue, other), order))];
 }
 
-/** The targets of each model, which do not change within a catalogue. */
-const routes = new WeakMap<Catalogue, WeakMap<CatalogueModel, readonly Candidate[]>>();
-
 /** The model's targets in the order of the catalogue. */
-function routeOf(catalogue: Catalogue, model: CatalogueModel): readonly Candidate[] {
-  const ofCatalogue = routes.get(catalogue) ?? new WeakMap<CatalogueModel, readonly Candidate[]>();
-  routes.set(catalogue, ofCatalogue);
-  const route = ofCatalogue.get(model) ?? newRouteOf(catalogue, model);
-  ofCatalogue.set(model, route);
-  return route;
-}
-
-const newRouteOf = ({ upstreams }: Catalogue, model: CatalogueModel): Candidate[] =>
+const routeOf = oncePerModel(({ upstreams }, model): readonly Candidate[] =>
   model.route.flatMap((target) => {
     const upstream = upstreams.get(target.upstream);
     if (upstream === undefined) return [];
@@ -67,7 +63,8 @@ const newRouteOf = ({ upstreams }: Catalogue, model: CatalogueModel): Candidate[
     const { model: targetModel, pattern = targetModel } = target;
     const [key, name] = [targetModel, pattern].map((text) => `${target.upstream}/${text}`) as [string, string];
     return [{ model, target, upstream, key, name, timeouts }];
-  });
+  }),
+);
 
 /** The targets in the order of the catalogue, neighbours with weights in theirs. */
 function inTurn(route: readonly Candidate[], order: TargetOrder): Candidate[] {
