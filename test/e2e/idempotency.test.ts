@@ -306,22 +306,27 @@ test("a caller that joined still gets the answer when the first caller leaves", 
   assert.equal(await runs("streamed"), before + 1);
 });
 
-test("a caller that leaves before its key is claimed runs nothing, and the key is free", async () => {
-  const before = await runs("whole");
-  const controller = new AbortController();
-  gateway.redis.pause();
-  const left = send("early", "whole", { signal: controller.signal }).catch(() => undefined);
-  await until("it has arrived", async () => (await status()).bodiesBytes > 0);
-  controller.abort();
-  await left;
-  await until("its caller is gone", async () => (await status()).bodiesBytes === 0);
-  gateway.redis.resume();
-  await until("the ingress serves", async () => (await operations(0, "/readyz")).ok);
-  const again = await told(send("early", "whole"));
-  assert.deepEqual([again.status, again.replayed], [200, null]);
-  assert.equal(await runs("whole"), before + 1);
-  await until("nothing of it is left", async () => (await status()).generations === 0);
-});
+for (const [outage, hasPassed] of [
+  ["shortly away", async () => true],
+  ["away for longer than a request waits for it", async () => (await told(send("other", "whole"))).status === 503],
+] as const)
+  test(`a caller that leaves before its key is claimed runs nothing, and the key is free: Redis is ${outage}`, async () => {
+    const before = await runs("whole");
+    const controller = new AbortController();
+    gateway.redis.pause();
+    const left = send(outage, "whole", { signal: controller.signal }).catch(() => undefined);
+    await until("it has arrived", async () => (await status()).bodiesBytes > 0);
+    controller.abort();
+    await left;
+    await until("its caller is gone", async () => (await status()).bodiesBytes === 0);
+    await until("the outage is over", hasPassed);
+    gateway.redis.resume();
+    await until("the ingress serves", async () => (await operations(0, "/readyz")).ok);
+    const again = await told(send(outage, "whole"));
+    assert.deepEqual([again.status, again.replayed], [200, null]);
+    assert.equal(await runs("whole"), before + 1);
+    await until("nothing of it is left", async () => (await status()).generations === 0);
+  });
 
 test("a claim that Redis lost is restored while its request runs, and another's is left alone", async () => {
   await forgetEntries();

@@ -114,6 +114,8 @@ export const silentWaitMsMax = 50_000;
 export const idempotencyKeyLengthMax = 255;
 /** How long the claim of a running generation outlives its ingress. A retry waits for it. */
 export const idempotencyLeaseMs = 15_000;
+/** Claims that an ingress releases once Redis is back. Further ones lapse. */
+export const unreleasedClaimsMax = 10_000;
 /**
  * How long a request waits for an answer that runs at another ingress, so that it does not hold its
  * slot forever.

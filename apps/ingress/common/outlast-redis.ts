@@ -16,19 +16,20 @@ export interface RedisWait {
 
 /**
  * Repeats a command while Redis is away. `isRepeated`: an earlier call failed, but Redis may have
- * done what it asked. Rejects with RedisUnavailable when Redis refuses the command or is away for
- * too long.
+ * done what it asked. `isWanted`: whether anybody still needs the result. Rejects with
+ * RedisUnavailable when Redis refuses the command or is away for too long, or nobody does.
  */
 export async function outlastRedis<Result>(
   { clock, redisWaitMs }: RedisWait,
   command: (isRepeated: boolean) => Promise<Result>,
+  isWanted: () => boolean = () => true,
 ): Promise<Result> {
   const until = clock.now() + redisWaitMs;
   for (let isRepeated = false; ; isRepeated = true)
     try {
       return await command(isRepeated);
     } catch (error) {
-      if (isRefusal(error) || clock.now() >= until) throw new RedisUnavailable();
+      if (isRefusal(error) || clock.now() >= until || !isWanted()) throw new RedisUnavailable();
       await setTimeout(redisTryEveryMs);
     }
 }

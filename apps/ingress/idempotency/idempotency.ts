@@ -80,6 +80,7 @@ export class Idempotency {
     // Redis may have come back empty.
     options.redis.on("ready", () => {
       for (const running of this.#running.values()) this.#renew(running);
+      this.#stored.releaseAgain();
     });
   }
 
@@ -88,8 +89,12 @@ export class Idempotency {
     return headers[header] !== undefined;
   }
 
-  /** Renews the claims of running generations. Call it about once a second. */
+  /**
+   * Renews the claims of running generations, and releases those of others. Call it about once a
+   * second.
+   */
   tick(now: number): void {
+    this.#stored.releaseAgain();
     for (const running of this.#running.values()) if (now - running.renewedAt >= renewMs) this.#renew(running);
   }
 
@@ -136,7 +141,7 @@ export class Idempotency {
         }
         return running.response.join(response, own) ? undefined : new Refusal(stillRunning);
       }
-      if (joined === undefined && (await outlastRedis(this.#options, () => this.#stored.claim(claim)))) {
+      if (joined === undefined && (await this.#stored.claim(claim, () => !response.closed))) {
         slot.end();
         return this.#begin(claim, begin);
       }

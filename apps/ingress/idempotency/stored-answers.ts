@@ -6,7 +6,7 @@
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
-import { idempotencyLeaseMs } from "../common/bounds.ts";
+import { idempotencyLeaseMs, unreleasedClaimsMax } from "../common/bounds.ts";
 import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
 import type { RedisSpace } from "../common/redis-space.ts";
 import type { KeptAnswer } from "../response/shared-response.ts";
@@ -101,6 +101,8 @@ export interface StoredAnswersOptions extends RedisWait {
 
 export class StoredAnswers {
   readonly #options: StoredAnswersOptions;
+  /** Claims that nobody needs, and that Redis may still have, by their values. */
+  readonly #unreleased = new Map<string, EntryClaim>();
 
   constructor(options: StoredAnswersOptions) {
     this.#options = options;
@@ -114,11 +116,19 @@ export class StoredAnswers {
 
   /**
    * Claims a free entry, or one that it claimed before; resolves to false when it is another's.
-   * Rejects when Redis does not answer.
+   * Rejects with RedisUnavailable when Redis is away for too long, or its caller left meanwhile; a
+   * claim that Redis then makes is released.
    */
-  async claim({ key, value }: EntryClaim): Promise<boolean> {
-    const before = await this.#options.redis.set(key, value, "PX", idempotencyLeaseMs, "NX", "GET");
-    return before === null || before === value;
+  async claim(claim: EntryClaim, isWanted: () => boolean): Promise<boolean> {
+    const { key, value } = claim;
+    const set = () => this.#options.redis.set(key, value, "PX", idempotencyLeaseMs, "NX", "GET");
+    try {
+      const before = await outlastRedis(this.#options, set, isWanted);
+      return before === null || before === value;
+    } catch (error) {
+      void this.release(claim);
+      throw error;
+    }
   }
 
   /** Undefined for a free entry. Rejects when Redis does not answer. */
@@ -139,9 +149,22 @@ export class StoredAnswers {
     );
   }
 
-  /** Frees the entry, unless it is another request's. Never rejects. */
-  async release({ key, value }: EntryClaim): Promise<void> {
-    await runScript(this.#options.redis, replaceScript, [key], [value, "", 0]).catch(() => undefined);
+  /**
+   * Frees the entry, unless it is another request's. While Redis is away `releaseAgain` does it.
+   * Never rejects.
+   */
+  async release(claim: EntryClaim): Promise<void> {
+    try {
+      await runScript(this.#options.redis, replaceScript, [claim.key], [claim.value, "", 0]);
+      this.#unreleased.delete(claim.value);
+    } catch {
+      if (this.#unreleased.size < unreleasedClaimsMax) this.#unreleased.set(claim.value, claim);
+    }
+  }
+
+  /** Repeats the releases that failed. Call it when Redis is back, and about once a second. */
+  releaseAgain(): void {
+    for (const claim of this.#unreleased.values()) void this.release(claim);
   }
 
   /**
