@@ -43,3 +43,10 @@ export const batchedCallsMax = 64;
 /** With `onLimit: wait`: how long a request waits for its turn, by default and at most. */
 export const limitWaitMsDefault = 30_000;
 export const limitWaitMsMax = 600_000;
+/**
+ * How long a signature between ingresses and control is valid; the clocks of both may differ by as
+ * much.
+ */
+export const internalSignatureMs = 30_000;
+/** Accepted signatures that a process remembers. */
+export const internalSignaturesMax = 200_000;

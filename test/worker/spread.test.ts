@@ -21,7 +21,7 @@ const startFor = (environment: Record<string, string> = {}) =>
   startGateway({ catalogue, workers: Array(workersCount).fill("chat=512"), environment });
 
 /** Answers that nobody reads and nobody holds are collected, and their connections closed. */
-const held: Promise<Response | undefined>[] = [];
+const openAnswers: Promise<Response | undefined>[] = [];
 
 /** Begins so many streams, each a while after the one before. */
 async function begin(
@@ -30,7 +30,7 @@ async function begin(
 ) {
   for (let begun = 0; begun < count; begun++) {
     const request = { model: "slow", stream: true, messages: [{ role: "user", content: "Hello" }] };
-    held.push(gateway.post(request, { signal }).catch(() => undefined));
+    openAnswers.push(gateway.post(request, { signal }).catch(() => undefined));
     if (gapMs > 0) await new Promise((resolve) => setTimeout(resolve, gapMs));
   }
 }
