@@ -87,7 +87,7 @@ function settingsOf({ expiresAt, limits, tags, ...fields }: KeyFields, before: N
 
 /** A key of the API as the record that it is in Redis. */
 function recordOf(key: ApiKey): KeyRecord {
-  const { expiresAt, revokedAt, models, origins, limits, addresses } = key;
+  const { expiresAt, revokedAt, models, origins, priority, limits, addresses } = key;
   return {
     id: key.id,
     hint: key.hint,
@@ -97,6 +97,7 @@ function recordOf(key: ApiKey): KeyRecord {
     ...(expiresAt !== null && { expiresAt: Date.parse(expiresAt) }),
     ...(models && { models }),
     ...(origins && { origins }),
+    ...(priority && { priority }),
     ...(addresses && { addresses }),
     ...(key.tags.length > 0 && { tags: key.tags }),
     account: key.account,

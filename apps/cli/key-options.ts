@@ -1,13 +1,14 @@
 /** The options of `sluice keys create` and `update`, and what they set. */
 import { Value } from "typebox/value";
-import { addressesMax, tagLengthMax, tagsMax } from "#access/bounds.ts";
-import { type LimitOption, limitRows, limitSchemaOf } from "#access/limits.ts";
+import { addressesMax, limitWaitMsMax, tagLengthMax, tagsMax } from "#access/bounds.ts";
+import { type LimitOption, limitExcesses, limitRows, limitSchemaOf } from "#access/limits.ts";
 import { originForm, originsMax } from "#access/origins.ts";
+import { priorityNames } from "#access/priority.ts";
 import { accountForm, nameForm } from "#access/record.ts";
 import { isNetwork } from "#service/networks.ts";
 import { CommandFault } from "./command.ts";
 import type { KeyFields } from "./key-store.ts";
-import { expiryOf } from "./keys-text.ts";
+import { durationOf, expiryOf } from "./keys-text.ts";
 
 const text = { type: "string" } as const;
 
@@ -25,6 +26,9 @@ export const keyOptions = {
   addresses: text,
   tags: text,
   account: text,
+  priority: text,
+  "on-limit": text,
+  wait: text,
   ...limitOptions,
   json: { type: "boolean" },
 } as const;
@@ -54,8 +58,22 @@ export function fieldsOf(values: Values, now: number): KeyFields {
     ...(account !== undefined && { account }),
     ...lists,
     ...(Object.keys(limits).length > 0 && { limits }),
+    ...(values.priority !== undefined && { priority: choiceOf(values, "priority", priorityNames) }),
     ...(values.expires !== undefined && { expiresAt: expiresAtOf(values.expires, now) }),
   };
+}
+
+/** One of these words. Throws a CommandFault for another. */
+function choiceOf<Word extends string>(
+  values: Values,
+  option: "priority" | "on-limit",
+  words: readonly Word[],
+): Word | null {
+  const value = values[option];
+  if (value === none) return null;
+  const word = words.find((other) => other === value);
+  if (word === undefined) throw new CommandFault(`--${option} must be one of ${words.join(", ")}`);
+  return word;
 }
 
 function expiresAtOf(text: string, now: number): number | null {
@@ -107,7 +125,10 @@ function listsOf(values: Values): Pick<KeyFields, keyof typeof lists> {
 }
 
 function limitsOf(values: Values): NonNullable<KeyFields["limits"]> {
-  const limits: { -readonly [Name in keyof NonNullable<KeyFields["limits"]>]: number | null } = {};
+  const limits: { -readonly [Name in keyof NonNullable<KeyFields["limits"]>]: NonNullable<KeyFields["limits"]>[Name] } =
+    {};
+  if (values["on-limit"] !== undefined) limits.onLimit = choiceOf(values, "on-limit", limitExcesses);
+  if (values.wait !== undefined) limits.waitMs = values.wait === none ? null : waitMsOf(values.wait);
   for (const row of limitRows) {
     const { name, option, counter, minimum, maximum } = row;
     const value = values[option];
@@ -120,4 +141,12 @@ function limitsOf(values: Values): NonNullable<KeyFields["limits"]> {
     limits[name] = value === none ? null : Number(value);
   }
   return limits;
+}
+
+function waitMsOf(text: string): number {
+  const [, seconds] = /^(\d{1,6})s$/.exec(text) ?? [];
+  const ms = seconds === undefined ? durationOf(text) : Number(seconds) * 1_000;
+  if (ms === undefined || ms < 1 || ms > limitWaitMsMax)
+    throw new CommandFault(`--wait must be a duration such as 30s or 5m, up to ${limitWaitMsMax / 60_000}m`);
+  return ms;
 }

@@ -1,5 +1,6 @@
 /** The place of the keys that `sluice keys` reads and changes: control, or without one Redis. */
 import type { Limits } from "#access/limits.ts";
+import type { PriorityName } from "#access/priority.ts";
 import type { KeyRecord } from "#access/record.ts";
 
 /** The fields that a command sets; null removes. */
@@ -13,7 +14,8 @@ export interface KeyFields {
   origins?: string[] | null;
   addresses?: string[] | null;
   tags?: string[] | null;
-  limits?: { readonly [Name in keyof Limits]: number | null };
+  priority?: PriorityName | null;
+  limits?: { readonly [Name in keyof Limits]: Limits[Name] | null };
 }
 
 export interface NewKey {

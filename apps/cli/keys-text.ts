@@ -30,15 +30,30 @@ function dateOf(text: string): number {
 }
 
 const limitTextOf = (limits: Limits = {}): string =>
-  limitRows.flatMap(({ name, unit }) => (limits[name] === undefined ? [] : [`${limits[name]}${unit}`])).join(", ") ||
-  "those of its group";
+  [
+    ...limitRows.flatMap(({ name, unit }) => (limits[name] === undefined ? [] : [`${limits[name]}${unit}`])),
+    ...(limits.onLimit === undefined ? [] : [limits.onLimit]),
+  ].join(", ") || "those of its group";
 
 /** One line for each key, below a header line. */
 export function keyTableOf(records: readonly KeyRecord[], now: number): string {
   const timeTextOf = (ms: number | undefined) =>
     ms === undefined ? "never" : new Date(ms).toISOString().slice(0, 16).replace("T", " ");
   return tableOf([
-    ["ID", "NAME", "GROUP", "KEY", "STATE", "CREATED (UTC)", "EXPIRES (UTC)", "MODELS", "ORIGINS", "ACCOUNT", "LIMITS"],
+    [
+      "ID",
+      "NAME",
+      "GROUP",
+      "KEY",
+      "STATE",
+      "CREATED (UTC)",
+      "EXPIRES (UTC)",
+      "MODELS",
+      "ORIGINS",
+      "ACCOUNT",
+      "PRIORITY",
+      "LIMITS",
+    ],
     ...records.map((record) => [
       record.id,
       record.name,
@@ -50,6 +65,7 @@ export function keyTableOf(records: readonly KeyRecord[], now: number): string {
       record.models?.join(",") ?? "all of its group",
       record.origins?.join(",") ?? "those of its group",
       record.account ?? "none",
+      record.priority ?? "that of its group",
       limitTextOf(record.limits),
     ]),
   ]);

@@ -24,6 +24,9 @@ Settings of a key; "none" removes one:
   --origins <origin,origin>   Web origins whose pages may use the key.
   --addresses <ip,network>    Only from these addresses and networks (CIDR).
   --tags <tag,tag>            In every usage record of the key.
+  --priority <name>           interactive, normal or background, in place of that of its group.
+  --on-limit <wait | refuse>  Requests over a limit wait for their turn, or get a 429 at once. Budgets never wait.
+  --wait <30s>                With --on-limit wait: how long they wait at most.
 
 Limits of a key; each overrides the limit of its group's keys:
 ${limitHelp}

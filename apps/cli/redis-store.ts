@@ -10,7 +10,7 @@ import type { KeyStore } from "./key-store.ts";
 
 export function redisStore(redis: Redis, keyspace: Keyspace, environment: Environment): KeyStore {
   return {
-    async create({ name, group, account, expiresAt, models, origins, addresses, tags, limits = {} }, now) {
+    async create({ name, group, account, expiresAt, models, origins, priority, addresses, tags, limits = {} }, now) {
       checkNames(group, models ?? [], environment);
       const ownLimits = Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== null));
       return issueKey(redis, keyspace, {
@@ -20,6 +20,7 @@ export function redisStore(redis: Redis, keyspace: Keyspace, environment: Enviro
         ...(expiresAt != null && { expiresAt }),
         ...(models && { models }),
         ...(origins && { origins }),
+        ...(priority && { priority }),
         ...(addresses && { addresses }),
         ...(tags && { tags }),
         ...(account !== undefined && { account }),

@@ -214,7 +214,7 @@ function createPath(
   };
   const { bodies: bodyBytes, answers: answerBytes, generations: slots, recorded } = capacities;
   const { limitWaitingKeyMax } = config;
-  const limits = new RateLimiter({ ...shared, limitWaiting: capacities["limit-waits"], limitWaitingKeyMax });
+  const limits = new RateLimiter({ ...shared, keys, limitWaiting: capacities["limit-waits"], limitWaitingKeyMax });
   opened.defer(() => limits.close());
   const space = new RedisSpace(bodies, clock);
   const contents = new ContentStream({ redis: bodies, keyspace, hasSpace: () => space.hasSpace(), log });

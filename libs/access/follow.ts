@@ -36,6 +36,8 @@ export class KeyFollower {
   readonly #keyspace: Keyspace;
   readonly #log: Logger;
   #records = new Map<string, KeyRecord>();
+  /** The successor of a record that was replaced, while somebody has that. */
+  readonly #successors = new WeakMap<KeyRecord, KeyRecord>();
   /** The ids of revoked keys, and of those whose account is disabled. */
   #endedIds = new Set<string>();
   #origins = new Set<string>();
@@ -93,6 +95,19 @@ export class KeyFollower {
    */
   origins(): ReadonlySet<string> {
     return this.#origins;
+  }
+
+  /** Grows with each change. */
+  get version(): number {
+    return this.#version;
+  }
+
+  /** The record that replaced this one, or it itself. */
+  latestOf(record: KeyRecord): KeyRecord {
+    let latest = record;
+    for (let next = this.#successors.get(latest); next !== undefined; next = this.#successors.get(latest))
+      latest = next;
+    return latest;
   }
 
   find(hash: string): KeyRecord | undefined {
@@ -192,10 +207,11 @@ export class KeyFollower {
     const version = await this.#redisVersion();
     const fresh = await readRecords(this.#redis, this.#keyspace);
     const lost = [...this.#records].filter(([hash, copied]) => isLost(copied, fresh.get(hash)));
+    const copied = this.#records;
     this.#records = new Map();
     this.#endedIds = new Set();
     this.#origins = new Set();
-    for (const [hash, record] of [...fresh, ...lost]) this.#put(hash, record);
+    for (const [hash, record] of [...fresh, ...lost]) this.#put(hash, record, copied.get(hash));
     if (lost.length > 0) {
       this.#log.warn({ records: lost.length }, "Redis lost key records; restoring them");
       await restoreRecords(this.#redis, this.#keyspace, lost, Math.max(this.#version, version));
@@ -213,13 +229,14 @@ export class KeyFollower {
     for (const [index, hash] of hashes.entries()) {
       const [record, copied] = [changed[index], this.#records.get(hash)];
       if (record === undefined || (copied && isLost(copied, record))) this.#isStale = true;
-      else this.#put(hash, record);
+      else this.#put(hash, record, copied);
     }
     this.#version += notices.length;
   }
 
-  #put(hash: string, record: KeyRecord): void {
+  #put(hash: string, record: KeyRecord, before?: KeyRecord): void {
     this.#records.set(hash, record);
+    if (before !== undefined && before !== record) this.#successors.set(before, record);
     if (isEnded(record)) this.#endedIds.add(record.id);
     else this.#endedIds.delete(record.id);
     if (record.revokedAt === undefined) for (const origin of record.origins ?? []) this.#origins.add(origin);

@@ -99,10 +99,13 @@ export const limitNames = Object.keys(limitTable) as LimitName[];
 export const limitSchemaOf = ({ counter, minimum, maximum, description }: LimitRow) =>
   (counter === "money" ? Type.Number : Type.Integer)({ minimum, maximum, description });
 
+/** The ways to treat a request over a limit other than a budget. */
+export const limitExcesses = ["refuse", "wait"] as const;
+
 /** How requests over these limits are treated. Budgets refuse them in any case. */
 const excess = {
   onLimit: Type.Optional(
-    Type.Enum(["refuse", "wait"] as const, {
+    Type.Enum(limitExcesses, {
       description:
         "A request over the requests or tokens per minute, or over the concurrent generations: `refuse` (the default) answers 429 at once, `wait` keeps it until its turn. Budgets never wait.",
     }),

@@ -4,6 +4,7 @@ import { Compile } from "typebox/compile";
 import { addressesMax, tagLengthMax, tagsMax } from "./bounds.ts";
 import { limitsSchema } from "./limits.ts";
 import { originForm, originsMax } from "./origins.ts";
+import { priorityNames } from "./priority.ts";
 
 const time = (description: string) => Type.Integer({ minimum: 0, description });
 
@@ -38,6 +39,9 @@ const keyRecordSchema = Type.Object({
   ),
   limits: Type.Optional(
     limitsSchema({ description: "The key's own limits; each overrides the same limit of its group's `keyLimits`." }),
+  ),
+  priority: Type.Optional(
+    Type.Enum(priorityNames, { description: "The priority of its requests, in place of that of its group." }),
   ),
   addresses: Type.Optional(
     Type.Array(Type.String(), {

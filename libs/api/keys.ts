@@ -3,6 +3,7 @@ import Type from "typebox";
 import { addressesMax, tagLengthMax, tagsMax } from "#access/bounds.ts";
 import { limitNames, limitsSchema } from "#access/limits.ts";
 import { originForm, originsMax } from "#access/origins.ts";
+import { priorityNames } from "#access/priority.ts";
 import {
   changeOf,
   group,
@@ -42,6 +43,12 @@ const settings = {
       maxItems: originsMax,
       description: "Web origins whose pages may use the key; null for those of its group.",
     }),
+  ),
+  priority: orNull(
+    oneOf(
+      priorityNames,
+      "Of its requests on a busy queue; null for that of its group. Only operators may set a higher one.",
+    ),
   ),
   tags: list(tagLengthMax, tagsMax, "In every usage record of the key."),
 };

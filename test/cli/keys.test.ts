@@ -144,11 +144,11 @@ test("without --json, create and list print a table", async () => {
   assert.deepEqual(rest, []);
   assert.match(
     titles!,
-    /^ID +NAME +GROUP +KEY +STATE +CREATED \(UTC\) +EXPIRES \(UTC\) +MODELS +ORIGINS +ACCOUNT +LIMITS$/,
+    /^ID +NAME +GROUP +KEY +STATE +CREATED \(UTC\) +EXPIRES \(UTC\) +MODELS +ORIGINS +ACCOUNT +PRIORITY +LIMITS$/,
   );
   assert.match(
     row!,
-    /^key_[0-9a-f]{24} {2}a person's {2}narrow {2}…\w{4} {2}live {3}\d{4}-\d\d-\d\d \d\d:\d\d {2}2099-01-31 00:00 {2}all of its group {2}those of its group {2}none {5}those of its group$/,
+    /^key_[0-9a-f]{24} {2}a person's {2}narrow {2}…\w{4} {2}live {3}\d{4}-\d\d-\d\d \d\d:\d\d {2}2099-01-31 00:00 {2}all of its group {2}those of its group {2}none {5}that of its group {2}those of its group$/,
   );
 });
 
@@ -165,8 +165,14 @@ test("a key can have its own limits and an account, and the list shows them", as
     "2.5",
     "--budget-per-month",
     "40",
+    "--on-limit",
+    "wait",
+    "--wait",
+    "45s",
+    "--priority",
+    "background",
   ];
-  const { limits, account } = JSON.parse(
+  const { limits, account, priority } = JSON.parse(
     (await keys("create", "--group", "default", "--name", "ci", "--account", "acme", ...limited, "--json")).out,
   );
   assert.deepEqual(limits, {
@@ -175,11 +181,13 @@ test("a key can have its own limits and an account, and the list shows them", as
     generationsMax: 4,
     budgetPerDay: 2.5,
     budgetPerMonth: 40,
+    onLimit: "wait",
+    waitMs: 45_000,
   });
-  assert.equal(account, "acme");
+  assert.deepEqual([account, priority], ["acme", "background"]);
   assert.match(
     (await keys("list")).out,
-    / {2}acme {5}60 requests\/min, 90000 tokens\/min, 4 at once, 2\.5\/day, 40\/month\n$/,
+    / {2}acme {5}background {2}60 requests\/min, 90000 tokens\/min, 4 at once, 2\.5\/day, 40\/month, wait\n$/,
   );
 });
 
@@ -222,6 +230,14 @@ test("an invalid command gives a one-line error and creates nothing", async () =
     [[...create, "--group", "default", "--expires", "2001-01-01"], 1, /--expires must be in the future/],
     [[...create, "--group", "default", "--expires", "soon"], 1, /--expires must be in the future/],
     [[...create, "--group", "default", "--models", "absent"], 1, /no model of the catalogue has the id "absent"/],
+    [
+      [...create, "--group", "default", "--priority", "urgent"],
+      1,
+      /--priority must be one of interactive, normal, bac/,
+    ],
+    [[...create, "--group", "default", "--on-limit", "queue"], 1, /--on-limit must be one of refuse, wait$/m],
+    [[...create, "--group", "default", "--wait", "11m"], 1, /--wait must be a duration such as 30s or 5m, up to 10m$/m],
+    [[...create, "--group", "default", "--wait", "0s"], 1, /--wait must be a duration/],
     [[...create, "--group", "default", "--origins", "https://app.example/"], 1, /--origins must be up to 100 origins/],
     [[...create, "--group", "default", "--models", ","], 1, /--models must name at least one model/],
     [["create", "--group", "default", "--name", "a\nb"], 1, /--name must be/],

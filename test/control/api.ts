@@ -37,7 +37,7 @@ import { startRedis, type TestRedis } from "../support/redis.ts";
 const log = pino({ level: process.env.TEST_LOGS ? "info" : "silent" });
 
 export const catalogue = parseCatalogue(
-  Buffer.from(`groups: { default: { models: ["*"] }, narrow: { models: [one], keyLimits: { requestsPerMinute: 60, budgetPerDay: 2.5 } } }
+  Buffer.from(`groups: { default: { models: ["*"] }, last: { models: ["*"], priority: background }, narrow: { models: [one], keyLimits: { requestsPerMinute: 60, budgetPerDay: 2.5 } } }
 upstreams: { u: { dialect: openai-chat, baseUrl: "http://127.0.0.1:1" } }
 models:
   - { id: one, prices: { inputPerMillion: 1, outputPerMillion: 1 }, route: [{ upstream: u, model: m }] }

@@ -32,6 +32,7 @@ onPostgres("a key is created, shown once, edited, rotated and revoked, and Redis
     addresses: ["192.0.2.0/24"],
     origins: ["https://app.example"],
     tags: ["team-a"],
+    priority: "background",
     expiresAt: "2100-01-01T00:00:00.000Z",
   };
   const created = await call(operator, "POST", "/keys", { account, name: "ci", ...settings });
@@ -210,6 +211,31 @@ onPostgres(
     assert.equal((await call(member, "PATCH", free, { group: "narrow", limits: { budgetPerDay: 1 } })).status, 200);
   },
 );
+
+onPostgres("a member gives keys no priority above their group's; what an operator gave stays", async (database) => {
+  await using api = await startApi(database);
+  const account = await newAccount(api);
+  const member = person("m", { [account]: "member" });
+  const { call } = api;
+  const create = (actor: typeof operator, priority: string | null, group = "default") =>
+    call(actor, "POST", "/keys", { account, name: "n", group, priority });
+  for (const [priority, group, status] of [
+    ["interactive", "default", 400],
+    ["normal", "default", 201],
+    ["background", "default", 201],
+    [null, "default", 201],
+    ["normal", "last", 400],
+    ["background", "last", 201],
+  ] as const)
+    assert.equal((await create(member, priority, group)).status, status, `${priority} ${group}`);
+  const path = `/keys/${(await create(operator, "interactive")).body.id}`;
+  const kept = await call(member, "PATCH", path, { name: "renamed", priority: "interactive" });
+  assert.deepEqual([kept.status, kept.body.priority], [200, "interactive"]);
+  const moved = await call(member, "PATCH", path, { group: "last" });
+  assert.deepEqual([moved.status, moved.body.field], [400, "priority"]);
+  assert.equal((await call(member, "PATCH", path, { priority: null })).body.priority, null);
+  assert.equal((await call(member, "PATCH", path, { priority: "interactive" })).status, 400);
+});
 
 onPostgres("lists are filtered, searched and paged", async (database) => {
   await using api = await startApi(database);

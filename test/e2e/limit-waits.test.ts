@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { after, test } from "node:test";
+import { hashOf } from "#access/key.ts";
+import { projectRecords, readRecords } from "#access/projection.ts";
+import type { KeyRecord } from "#access/record.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { age } from "../libs/access/aging.ts";
@@ -21,6 +24,7 @@ const gateway = await startGateway({
   family: { models: ["*"], accountLimits: { generationsMax: 1, onLimit: wait } }
   requests: { models: ["*"], keyLimits: { requestsPerMinute: 1, onLimit: wait, waitMs: 5000 } }
   raised: { models: ["*"], keyLimits: { requestsPerMinute: 1, onLimit: wait, waitMs: 90000 } }
+  edited: { models: ["*"], keyLimits: { requestsPerMinute: 1, onLimit: wait, waitMs: 70000 } }
   removed: { models: ["*"], keyLimits: { requestsPerMinute: 1, onLimit: wait, waitMs: 80000 } }
   brief: { models: ["*"], keyLimits: { generationsMax: 1, onLimit: wait, waitMs: 300 } }
   tokens: { models: ["*"], keyLimits: { tokensPerMinute: 150, onLimit: wait } }
@@ -200,6 +204,30 @@ test("requests that wait, and those that come, have the limits of a changed cata
   for (const key of keys) assert.equal((await chat(key)).status, 200);
   await waits(0);
   await writeFile(gateway.catalogueFile, catalogue);
+});
+
+test("requests that wait have the limits and the group of their changed keys", async () => {
+  const changes = [
+    { limits: { requestsPerMinute: 500 }, expected: 200 },
+    { group: "default", expected: 200 },
+    { limits: { onLimit: "refuse" }, expected: 429 },
+  ] as const;
+  const waiting = await Promise.all(
+    changes.map(async (change) => {
+      const key = await gateway.createKey("edited");
+      await (await chat(key)).text();
+      return { ...change, hash: hashOf(key), answer: chat(key) };
+    }),
+  );
+  await waits(waiting.length);
+  const records = await readRecords(redis, keyspace);
+  const changed = waiting.map(({ hash, answer, expected, ...change }): [string, KeyRecord] => [
+    hash,
+    { ...(records.get(hash) as KeyRecord), ...change, version: 1 },
+  ]);
+  await projectRecords(redis, keyspace, changed);
+  for (const { answer, expected } of waiting) assert.equal((await answer).status, expected);
+  await waits(0);
 });
 
 test("a request that waits for a limit has a place in its line, and a stream that asks for it hears of it", async () => {

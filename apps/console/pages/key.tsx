@@ -132,6 +132,8 @@ function Settings({ of: key }: { of: KeyRow }) {
           [t.models, key.models?.join(", ") ?? t.allModels],
           [t.addresses, key.addresses?.join(", ") ?? t.any],
           [t.origins, key.origins?.join(", ") ?? t.ofGroup],
+          [names.priority, key.priority === null ? t.ofGroup : names[key.priority]],
+          [names.onLimit, limits?.onLimit === undefined ? undefined : names[limits.onLimit]],
           [t.tags, key.tags.length === 0 ? t.none : <Tags key="tags" tags={key.tags} />],
           ...limitNames.map((name) => {
             const value = limits?.[name];

@@ -12,6 +12,8 @@ export const useKeyFormTexts = translated({
     addressesHelp: "Addresses or networks that may use the key, such as 203.0.113.0/24. Empty: any.",
     originsHelp: "Pages that may use the key in a browser, such as https://app.example.com. Empty: those of the group.",
     tagsHelp: "In every usage record of the key.",
+    priorityHelp: "Which requests go first on a busy queue.",
+    ofGroup: "As its group",
   },
   zh: {
     edit: "修改密钥",
@@ -24,5 +26,7 @@ export const useKeyFormTexts = translated({
     addressesHelp: "允许使用密钥的地址或网段，例如 203.0.113.0/24。留空表示不限。",
     originsHelp: "允许在浏览器中使用密钥的网页，例如 https://app.example.com。留空则使用分组的设置。",
     tagsHelp: "写入此密钥的每条用量记录。",
+    priorityHelp: "队列繁忙时哪些请求先执行。",
+    ofGroup: "与分组相同",
   },
 });

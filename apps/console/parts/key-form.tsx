@@ -18,6 +18,8 @@ export interface KeyFormProps {
   onCreated?(key: Answer<"createKey">): void;
 }
 
+const priorities = ["interactive", "normal", "background"] as const;
+const excesses = ["refuse", "wait"] as const;
 const lists = ["models", "addresses", "origins", "tags"] as const;
 
 const valuesOf = (key: KeyFormProps["of"]) => ({
@@ -26,17 +28,19 @@ const valuesOf = (key: KeyFormProps["of"]) => ({
   group: key?.group ?? "",
   expiresAt: localTimeOf(key?.expiresAt ?? null),
   limits: Object.fromEntries(
-    [...limitNames, ...excessNames].map((name): [string, string | number] => [name, key?.limits?.[name] ?? ""]),
+    [...limitNames, ...excessNames].map((name): [string, string | number | null] => [name, key?.limits?.[name] ?? ""]),
   ),
   models: key?.models ?? [],
   addresses: key?.addresses ?? [],
   origins: key?.origins ?? [],
   tags: key?.tags ?? [],
+  priority: key?.priority ?? null,
 });
 type Values = ReturnType<typeof valuesOf>;
 
 export function KeyForm({ of, etag, onClose, onCreated }: KeyFormProps) {
   const t = useKeyFormTexts();
+  const names = useLimitsTexts();
   const accounts = useAccounts("member");
   const groups = useRead("readCatalogue").data?.groups ?? [];
   const [openSections, setOpenSections] = useState(of?.limits ? ["limits"] : []);
@@ -79,6 +83,14 @@ export function KeyForm({ of, etag, onClose, onCreated }: KeyFormProps) {
             value={group || defaultGroup}
             allowDeselect={false}
           />
+          <SelectField
+            name="priority"
+            label={names.priority}
+            description={t.priorityHelp}
+            placeholder={t.ofGroup}
+            data={priorities.map((value) => ({ value, label: names[value] }))}
+            clearable
+          />
           <TextField name="expiresAt" type="datetime-local" label={t.expires} description={t.expiresHelp} />
           <Accordion variant="contained" multiple value={openSections} onChange={setOpenSections}>
             <LimitFields />
@@ -115,6 +127,23 @@ function LimitFields() {
               miw={200}
             />
           ))}
+          <SelectField
+            name="limits.onLimit"
+            label={names.onLimit}
+            placeholder={t.ofGroup}
+            data={excesses.map((value) => ({ value, label: names[value] }))}
+            clearable
+            miw={200}
+          />
+          <NumberField
+            name="limits.waitMs"
+            label={names.waitMs}
+            min={1}
+            allowDecimal={false}
+            thousandSeparator=" "
+            hideControls
+            miw={200}
+          />
         </Group>
       </Accordion.Panel>
     </Accordion.Item>
@@ -151,7 +180,7 @@ const sectionsOf = (field: string): string[] =>
 const orNull = <Value,>(value: Value, isEmpty: boolean): Value | null => (isEmpty ? null : value);
 
 function settingsOf({ expiresAt, limits, models, addresses, origins, ...others }: Omit<Values, "account">) {
-  const typed = Object.entries(limits).filter(([, value]) => value !== "");
+  const typed = Object.entries(limits).filter(([, value]) => value !== "" && value !== null);
   return {
     ...others,
     models: orNull(models, models.length === 0),

@@ -13,7 +13,7 @@ export const limitNames = [
   "budgetTotal",
 ] as const satisfies (keyof Limits)[];
 
-/** The settings of a key about requests over its limits, which the form keeps as they are. */
+/** The settings of a key about requests over its limits. */
 export const excessNames = ["onLimit", "waitMs"] as const satisfies (keyof Limits)[];
 
 export const isBudget = (name: keyof Limits): boolean => name.startsWith("budget");

@@ -21,6 +21,7 @@ import { up as content } from "./migrations/0012-content.ts";
 import { up as usageUnits } from "./migrations/0013-usage-units.ts";
 import { up as mailedInvitations } from "./migrations/0014-mailed-invitations.ts";
 import { up as cacheSavings } from "./migrations/0015-cache-savings.ts";
+import { up as keyPriority } from "./migrations/0016-key-priority.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -38,6 +39,7 @@ const migrations: Record<string, Migration> = {
   "0013-usage-units": { up: usageUnits },
   "0014-mailed-invitations": { up: mailedInvitations },
   "0015-cache-savings": { up: cacheSavings },
+  "0016-key-priority": { up: keyPriority },
 };
 const lastOwn = Object.keys(migrations).at(-1) as string;
 

@@ -1,6 +1,7 @@
 /** The tables of control, as Kysely knows them. */
 import type { ColumnType } from "kysely";
 import type { Limits } from "#access/limits.ts";
+import type { PriorityName } from "#access/priority.ts";
 import type { Dimension, Measure, UsageRow } from "../ledger/columns.ts";
 import type { SignInTables } from "../sign-in/tables.ts";
 
@@ -49,6 +50,7 @@ export interface KeyRow {
   limits: Json<Limits> | null;
   addresses: Json<string[]> | null;
   origins: Json<string[]> | null;
+  priority: PriorityName | null;
   tags: Json<string[]>;
   created_at: Date;
   expires_at: Date | null;

@@ -262,6 +262,7 @@ function importedRowOf(hash: string, record: KeyRecord) {
     limits: json(record.limits),
     addresses: json(record.addresses),
     origins: json(record.origins),
+    priority: record.priority ?? null,
     tags: JSON.stringify(tags),
     created_at: new Date(record.createdAt),
     expires_at: expiresAt === undefined ? null : new Date(expiresAt),

@@ -45,7 +45,7 @@ export const keysWithin = (database: Database, scope: Scope) =>
 
 /** The record for ingresses. The version grows with every change of the key or its account. */
 export function recordOf(row: FullRow): KeyRecord {
-  const { models, origins, limits, addresses, expires_at, revoked_at, account_disabled_at } = row;
+  const { models, origins, limits, priority, addresses, expires_at, revoked_at, account_disabled_at } = row;
   return {
     id: row.id,
     name: row.name,
@@ -58,6 +58,7 @@ export function recordOf(row: FullRow): KeyRecord {
     account: row.account,
     ...(origins && { origins }),
     ...(limits && { limits }),
+    ...(priority && { priority }),
     ...(addresses && { addresses }),
     ...(row.tags.length > 0 && { tags: row.tags }),
     ...(row.account_content_key && { contentKey: row.account_content_key }),
@@ -79,6 +80,7 @@ export const describedOf = (row: FullRow, now: Date) => ({
   limits: row.limits,
   addresses: row.addresses,
   origins: row.origins,
+  priority: row.priority,
   tags: row.tags,
   createdAt: row.created_at.toISOString(),
   revokedAt: isoOf(row.revoked_at),

@@ -1,5 +1,6 @@
 /** Checks what people decide about a key, and turns it into columns. */
 import { limitRows } from "#access/limits.ts";
+import { type PriorityName, priorityNames } from "#access/priority.ts";
 import type { keyOperations } from "#api/keys.ts";
 import type { InputOf } from "#api/operation.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
@@ -24,12 +25,12 @@ export function checkGroup(group: string, { groups }: Pick<Catalogue, "groups">,
 
 /**
  * Throws a Fault for settings that give a key more than it may have: a group that its account may
- * not use or, unless an operator decides, a limit above that of its group's keys. A key keeps the
- * rights that it has already.
+ * not use or, unless an operator decides, a limit above that of its group's keys or a priority
+ * above that of its group. A key keeps the rights that it has already.
  */
 export function checkGrant(
-  { group, limits }: KeySettings,
-  before: Pick<FullRow, "group_name" | "limits" | "account_groups">,
+  { group, limits, priority }: KeySettings,
+  before: Pick<FullRow, "group_name" | "limits" | "priority" | "account_groups">,
   { groups }: Pick<Catalogue, "groups">,
   { isOperator }: Pick<Actor, "isOperator">,
 ): void {
@@ -42,6 +43,15 @@ export function checkGrant(
       { field: "group" },
     );
   if (isOperator) return;
+  const own = priority === undefined ? before.priority : priority;
+  const ofGroup = groups.get(granted)?.priority ?? "normal";
+  const keepsPriority = !isMoved && own === before.priority;
+  if (own !== null && placeOf(own) < placeOf(ofGroup) && !keepsPriority)
+    throw new Fault(
+      "invalid",
+      `\`priority\` may be at most ${ofGroup}, the one of the group ${JSON.stringify(granted)}; only an operator may set a higher one.`,
+      { field: "priority" },
+    );
   for (const { name } of limitRows) {
     const bound = groups.get(granted)?.keyLimits?.[name];
     const limit = (limits === undefined ? before.limits : limits)?.[name];
@@ -83,16 +93,22 @@ export function checkSettings(
     });
 }
 
+const placeOf = (name: PriorityName): number => priorityNames.indexOf(name);
+
 /** The columns of these settings, as a query takes them. */
-export const columnsOf = ({ name, group, models, expiresAt, limits, addresses, origins, tags }: KeySettings) => ({
-  ...(name !== undefined && { name }),
-  ...(group !== undefined && { group_name: group }),
-  ...(models !== undefined && { models: jsonOf(models) }),
-  ...(expiresAt !== undefined && { expires_at: expiresAt === null ? null : new Date(expiresAt) }),
-  ...(limits !== undefined && { limits: jsonOf(limits) }),
-  ...(addresses !== undefined && { addresses: jsonOf(addresses) }),
-  ...(origins !== undefined && { origins: jsonOf(origins) }),
-  ...(tags !== undefined && { tags: JSON.stringify(tags) }),
-});
+export const columnsOf = (settings: KeySettings) => {
+  const { name, group, models, expiresAt, limits, addresses, origins, priority, tags } = settings;
+  return {
+    ...(name !== undefined && { name }),
+    ...(group !== undefined && { group_name: group }),
+    ...(models !== undefined && { models: jsonOf(models) }),
+    ...(expiresAt !== undefined && { expires_at: expiresAt === null ? null : new Date(expiresAt) }),
+    ...(limits !== undefined && { limits: jsonOf(limits) }),
+    ...(addresses !== undefined && { addresses: jsonOf(addresses) }),
+    ...(origins !== undefined && { origins: jsonOf(origins) }),
+    ...(priority !== undefined && { priority }),
+    ...(tags !== undefined && { tags: JSON.stringify(tags) }),
+  };
+};
 
 const jsonOf = (value: unknown): string | null => (value === null ? null : JSON.stringify(value));

@@ -87,7 +87,12 @@ function changesOf({ catalogue, projection }: KeyOptions): Omit<KeyHandlers, Rea
       checkSettings(settings, catalogue(), context.now);
       const { key, row } = await transact(context, "createKey", async (inside) => {
         const { groups } = await requireAccount(inside, account);
-        checkGrant(settings, { group_name: "", limits: null, account_groups: groups }, catalogue(), context.actor);
+        checkGrant(
+          settings,
+          { group_name: "", limits: null, priority: null, account_groups: groups },
+          catalogue(),
+          context.actor,
+        );
         return insertKey(inside, account, columnsOf(settings));
       });
       await projection.project([row.id]);
@@ -188,6 +193,7 @@ const copiedColumnsOf = (row: FullRow) =>
     limits: row.limits,
     addresses: row.addresses,
     origins: row.origins,
+    priority: row.priority,
     tags: row.tags,
   });
 

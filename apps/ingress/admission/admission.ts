@@ -106,7 +106,7 @@ export class Admission {
     const contentType = isForm(endpoint.operation) ? contentTypeOf(headers) : "application/json";
     const maxWaitMs = maxWaitMsOf(headers);
     const group = catalogue.groups.get(caller.group);
-    const priority = priorityOf(request, group?.priority);
+    const priority = priorityOf(request, caller.priority ?? group?.priority);
     if (requested instanceof Refusal) return requested;
     if (contentType instanceof Refusal) return contentType;
     if (maxWaitMs instanceof Refusal) return maxWaitMs;
@@ -174,7 +174,7 @@ const dependsOnSession = oncePerModel((catalogue, model): boolean =>
 
 const priorityHeader = "x-sluice-priority";
 
-/** The priority of the caller's group, or the lower one that the request asks for. */
+/** The priority of the caller's key or group, or the lower one that the request asks for. */
 function priorityOf(
   { http, labels, queue }: Pick<GenerationRequest, "http" | "labels" | "queue">,
   own: PriorityName = "normal",

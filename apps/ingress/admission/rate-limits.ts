@@ -5,6 +5,7 @@
 
 import type { ServerResponse } from "node:http";
 import type { Logger } from "pino";
+import type { KeyFollower } from "#access/follow.ts";
 import {
   type GroupLimits,
   LimitCounters,
@@ -45,6 +46,7 @@ export interface RateLimiterOptions extends Omit<LimitWaitsOptions, "weightOf"> 
   redis: Redis;
   keyspace: Keyspace;
   catalogue(): Pick<Catalogue, "groups" | "currency" | "modelsOf" | "wildcardsOf">;
+  keys: Pick<KeyFollower, "latestOf" | "version">;
   events: EventSink<IngressEvents>;
   log: Logger;
 }
@@ -102,8 +104,9 @@ export class RateLimiter {
   readonly #waits: LimitWaits;
   /** The requests among those that wait that are generations. */
   readonly #waiters = new Map<LimitedRequest, LimitWaiter>();
-  /** The catalogue at the last tick. */
+  /** The catalogue at the last tick, and the version of the keys. */
   #catalogue: ReturnType<RateLimiterOptions["catalogue"]> | undefined;
+  #keysVersion = 0;
   readonly #subjects = new WeakMap<KeyRecord, { group: GroupLimits | undefined; subjects: LimitedSubject[] }>();
 
   constructor(options: RateLimiterOptions) {
@@ -153,7 +156,7 @@ export class RateLimiter {
     { response, maxWaitMs, subjects }: ReplayWait & { subjects: readonly LimitedSubject[] },
   ): Promise<Result<LimitsState>> {
     const ask = async () => {
-      const present = requestLimitsOf(this.#subjectsOf(caller));
+      const present = requestLimitsOf(this.#subjectsOf(this.#options.keys.latestOf(caller)));
       return { decision: present.length === 0 ? unlimited : await this.#counters.countRequest(present) };
     };
     let decision = this.#refusalBefore(subjects) ?? (await ask()).decision;
@@ -233,13 +236,16 @@ export class RateLimiter {
   }
 
   /**
-   * Lets waiting requests ask their limits again if the catalogue has changed, and sends the usage
-   * records again that Redis did not take. Call it about once a second.
+   * Lets waiting requests ask their limits again if the catalogue or keys have changed, and sends
+   * the usage records again that Redis did not take. Call it about once a second.
    */
   tick(now: number): void {
     const catalogue = this.#options.catalogue();
-    if (catalogue !== this.#catalogue && this.#waits.size > 0) this.#waits.askAgain();
+    const { version } = this.#options.keys;
+    const hasChanged = catalogue !== this.#catalogue || version !== this.#keysVersion;
+    if (hasChanged && this.#waits.size > 0) this.#waits.askAgain();
     this.#catalogue = catalogue;
+    this.#keysVersion = version;
     this.#retryRecords(now);
   }
 
@@ -293,7 +299,7 @@ export class RateLimiter {
   /** Without money, only models that cost nothing may answer. */
   async #attempt(request: LimitedRequest): Promise<Attempt> {
     const { fallbacks } = request;
-    const subjects = this.#subjectsOf(request.request.http.caller);
+    const subjects = this.#subjectsOf(this.#options.keys.latestOf(request.request.http.caller));
     const own = estimatedNanoOf(request, request.admitted.model);
     const dearest = Math.max(own, ...fallbacks.map((fallback) => estimatedNanoOf(request, fallback)));
     const reserved = await this.#reserve(request, subjects, dearest);

@@ -7,11 +7,11 @@ import { labelsOf } from "../../../apps/ingress/common/labels.ts";
 import { Refusal } from "../../../apps/ingress/common/refusal.ts";
 import { partOf } from "../../support/part-of.ts";
 
-/** The priority of a request, by the setting of its group, its header and its body. */
+/** The priority of a request, by the setting of its group or key, its header and its body. */
 function priorityOf(
   own: PriorityName | undefined,
   header?: string,
-  { body, queue }: { body?: Record<string, unknown>; queue?: string } = {},
+  { body, queue, key }: { body?: Record<string, unknown>; queue?: string; key?: PriorityName } = {},
 ) {
   const model = { id: "m", queue: "chat" };
   const admission = new Admission(
@@ -27,7 +27,11 @@ function priorityOf(
   const headers = header === undefined ? {} : { "x-sluice-priority": header };
   const admitted = admission.admit(
     partOf<GenerationRequest>({
-      http: { caller: { id: "key_1", group: "default" }, url: "/v1/chat/completions", headers },
+      http: {
+        caller: { id: "key_1", group: "default", ...(key && { priority: key }) },
+        url: "/v1/chat/completions",
+        headers,
+      },
       requestId: "req_1",
       endpoint: { dialect: "openai-chat", operation: "answer" },
       model: "m",
@@ -39,7 +43,7 @@ function priorityOf(
   return admitted instanceof Refusal ? admitted.failure.param : admitted.share.priority;
 }
 
-test("a request has its group's priority, or the lower one that it asks for", () => {
+test("a request has the priority of its key or group, or the lower one that it asks for", () => {
   const [interactive, normal, background] = [0, 1, 2];
   const flex = { body: { service_tier: "flex" } };
   for (const [own, header, more, expected] of [
@@ -54,6 +58,10 @@ test("a request has its group's priority, or the lower one that it asks for", ()
     ["interactive", "interactive", flex, background],
     ["normal", undefined, { body: { service_tier: "priority" } }, normal],
     ["interactive", undefined, { queue: "background" }, background],
+    ["interactive", undefined, { key: "background" }, background],
+    ["background", undefined, { key: "interactive" }, interactive],
+    ["interactive", "normal", { key: "background" }, background],
+    [undefined, "background", { key: "interactive" }, background],
     ["normal", "urgent", {}, "x-sluice-priority"],
     ["normal", "", {}, "x-sluice-priority"],
   ] as const)
