@@ -285,7 +285,7 @@ function createHttp(config: IngressProcessConfig, { tracing }: IngressDeps, back
   });
   addStoredRoutes(server, features);
   addOwnUsageRoutes(server, shared);
-  addOwnQueueRoute(server, features);
+  addOwnQueueRoute(server, shared);
   const sockets = new ResponsesSockets(features);
   const realtime = new RealtimeSockets(features);
   addSockets(server, config, [sockets, realtime]);

@@ -129,6 +129,12 @@ export const rows: Row[] = [
         [`max by (queue) (sluice_queue_wait_max_seconds{${queue}})`, "{{queue}} at most"],
       ]),
       panel("Wait until a worker took the request", "s", quantiles("sluice_queue_wait_seconds", "queue", queue)),
+      panel(
+        "Wait for a turn, as a multiple of the expected one",
+        "none",
+        quantiles("sluice_queue_wait_ratio", "queue", queue),
+        { description: "Of requests whose callers were told an expected wait. 1 is exact." },
+      ),
       panel("Throughput", "reqps", [
         [`sum by (queue, outcome) (${rate("sluice_worker_generations_total", queue)})`, "{{queue}} {{outcome}}"],
       ]),

@@ -101,8 +101,12 @@ const generation = object({
   queue: text(),
   operation: text(),
   state: oneOf(
-    ["queued", "dispatched", "running"],
-    "queued: in an ingress. dispatched: its job is on the queue. running: a worker has it.",
+    ["rate_limited", "queued", "dispatched", "running"],
+    "rate_limited: waits for its caller's limits. queued: waits for its turn, in an ingress. dispatched: its job is on the queue. running: a worker has it.",
+  ),
+  position: orNull(count("Its place in its line, counted from 1; null if it has none.")),
+  expectedSeconds: orNull(
+    object({ from: count("At least."), to: count("At most.") }, "The expected wait in seconds; null if it is unknown."),
   ),
   since: time("When its request arrived."),
   isStreamed: flag(),

@@ -144,6 +144,8 @@ export interface IngressEvents {
   admitted: GenerationEvent;
   /** It waits in this ingress's admission queue. */
   queued: GenerationEvent;
+  /** Its turn came, and its caller had been told an expected wait before. */
+  waitMet: GenerationEvent & { readonly expectedMs: number; readonly waitedMs: number };
   /** Its job is on the way to the queue. */
   dispatched: AttemptEvent;
   /** A worker runs the attempt. */

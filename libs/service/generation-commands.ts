@@ -8,6 +8,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { systemClock } from "./clock.ts";
 import type { Keyspace } from "./keyspace.ts";
+import { lateReportMs, readProcessReports } from "./process-reports.ts";
 import type { Redis } from "./redis.ts";
 
 /** How long ingresses have for their answers. */
@@ -20,6 +21,8 @@ export interface GenerationFilter {
   /** The id of a key. */
   key?: string;
   queue?: string;
+  /** Only those that no worker has. */
+  isWaiting?: boolean;
 }
 
 /**
@@ -33,6 +36,7 @@ export type GenerationCommand =
 
 export interface RunningGeneration {
   id: string;
+  requestId: string;
   keyId: string;
   keyName: string;
   account: string | null;
@@ -40,8 +44,15 @@ export interface RunningGeneration {
   model: string;
   queue: string;
   operation: string;
-  /** `queued`: in an ingress. `dispatched`: its job is on the queue. */
-  state: "queued" | "dispatched" | "running";
+  /**
+   * `rate_limited`: waits for its caller's limits. `queued`: waits for its turn, in an ingress.
+   * `dispatched`: its job is on the queue.
+   */
+  state: "rate_limited" | "queued" | "dispatched" | "running";
+  /** Its place in its line, counted from 1; null if it has none. */
+  position: number | null;
+  /** The expected wait; null if it is unknown. */
+  expectedSeconds: { from: number; to: number } | null;
   /** Epoch milliseconds. */
   since: number;
   isStreamed: boolean;
@@ -65,26 +76,46 @@ interface Sent {
   command: GenerationCommand;
 }
 
+export interface CommandAnswers {
+  answers: Map<string, CommandAnswer>;
+  /** Ingresses without an answer. */
+  silent: string[];
+}
+
 /**
- * The answers by ingress, of those that answered within a second. Waits for these ingresses only.
- * Rejects while Redis is away.
+ * The answers by ingress, of those that answered within a second. Does not wait for ingresses whose
+ * reports are late. `now` in epoch milliseconds. Rejects while Redis is away.
  */
 export async function commandIngresses(
-  redis: Redis,
-  keyspace: Keyspace,
+  { redis, keyspace }: { redis: Redis; keyspace: Keyspace },
   command: GenerationCommand,
-  ingresses: readonly string[],
-): Promise<Map<string, CommandAnswer>> {
+  now: number,
+): Promise<CommandAnswers> {
+  const ingresses = (await readProcessReports(redis, keyspace, now)).filter(({ role }) => role === "ingress");
+  const live = ingresses.filter(({ at }) => now - at <= lateReportMs);
   const sent: Sent = { id: randomUUID(), command };
   const until = systemClock.now() + answerMsMax;
   await redis.publish(keyspace.commands, JSON.stringify(sent));
   for (;;) {
-    const answers = await redis.hgetall(keyspace.commandAnswers(sent.id));
-    if (ingresses.every((ingress) => ingress in answers) || systemClock.now() > until)
-      return new Map(Object.entries(answers).map(([ingress, text]) => [ingress, JSON.parse(text) as CommandAnswer]));
+    const texts = await redis.hgetall(keyspace.commandAnswers(sent.id));
+    if (live.every(({ id }) => id in texts) || systemClock.now() > until) {
+      const answers = new Map(Object.entries(texts).map(([id, text]) => [id, JSON.parse(text) as CommandAnswer]));
+      return { answers, silent: ingresses.flatMap(({ id }) => (answers.has(id) ? [] : [id])) };
+    }
     await delay(lookEveryMs);
   }
 }
+
+/** How many generations match in all. */
+export const countOf = ({ answers }: CommandAnswers): number =>
+  [...answers.values()].reduce((sum, { count }) => sum + count, 0);
+
+/** The oldest `limit` items of a list, each with its ingress. */
+export const itemsOf = ({ answers }: CommandAnswers, limit: number): (RunningGeneration & { ingress: string })[] =>
+  [...answers]
+    .flatMap(([ingress, { items = [] }]) => items.map((item) => ({ ...item, ingress })))
+    .sort((a, b) => a.since - b.since)
+    .slice(0, limit);
 
 export interface CommandListenerOptions {
   redis: Redis;

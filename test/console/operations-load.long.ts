@@ -168,6 +168,9 @@ async function report(redis: Redis): Promise<void> {
 const generationsOf = (ingress: string): RunningGeneration[] =>
   Array.from({ length: 3_000 }, (_, index) => ({
     id: `gen_${ingress}${index}`.padEnd(36, "0"),
+    requestId: `req_${ingress}${index}`.padEnd(36, "0"),
+    position: null,
+    expectedSeconds: null,
     keyId: `key_${index % 100}`,
     keyName: `key ${index % 100}`,
     account: "account",

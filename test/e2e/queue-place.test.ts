@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { until } from "../support/time.ts";
 
 const model = (id: string, name: string) =>
   `  - { id: ${id}, prices: { inputPerMillion: 1, outputPerMillion: 1 }, route: [{ upstream: simulator, model: "${name}" }] }\n`;
 const gateway = await startGateway({
+  ingresses: 2,
   workers: ["chat=1"],
   catalogue: `groups:
   default: { models: ["*"] }
@@ -24,10 +26,11 @@ interface Waiting {
   position: number | null;
   expected_seconds: { from: number; to: number } | null;
 }
-const queueOf = async (key: string) => {
-  const response = await fetch(`${gateway.url}/v1/queue`, { headers: { authorization: `Bearer ${key}` } });
+const queueOf = async (key: string, at = 0) => {
+  const url = gateway.ingresses[at]?.urls.api;
+  const response = await fetch(`${url}/v1/queue`, { headers: { authorization: `Bearer ${key}` } });
   assert.equal(response.status, 200);
-  return (await response.json()) as { total: number; has_more: boolean; data: Waiting[] };
+  return (await response.json()) as { total: number; has_more: boolean; is_complete: boolean; data: Waiting[] };
 };
 
 /** A stream that holds the only slot of the worker until it is left. */
@@ -51,8 +54,11 @@ test("a caller reads the places of its own requests, and a stream that asks for 
   );
   assert.equal(told.headers.get("x-sluice-queue-position"), "2");
   await until("the wait is known", async () => (await queueOf(gateway.key)).data[1]?.expected_seconds != null);
-  const { data, total, has_more } = await queueOf(gateway.key);
-  assert.deepEqual([total, has_more], [2, false]);
+  const list = await queueOf(gateway.key);
+  const { data, total, has_more, is_complete } = list;
+  assert.deepEqual([total, has_more, is_complete], [2, false, true]);
+  const statesOf = (of: typeof list) => of.data.map(({ state, position }) => [state, position]);
+  assert.deepEqual(statesOf(await queueOf(gateway.key, 1)), statesOf(list));
   assert.deepEqual(
     data.map(({ state, position }) => [state, position]),
     [
@@ -63,11 +69,17 @@ test("a caller reads the places of its own requests, and a stream that asks for 
   const { from, to } = (data[1] as Waiting).expected_seconds as { from: number; to: number };
   assert.ok(from >= 0 && to > from && to < 60, `${from} ${to}`);
   assert.equal((await queueOf(other)).total, 0);
+  const reader = (told.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  const readUntil = async (pattern: RegExp) => {
+    while (!pattern.test(text)) text += (await reader.read()).value ?? assert.fail(`ended before ${pattern}: ${text}`);
+  };
+  await readUntil(/seconds=\d/);
   leave();
   assert.equal((await first).status, 200);
-  const text = await told.text();
+  await readUntil(/\[DONE\]/);
   assert.match(text, /^: queue position=2 seconds=(unknown|\d+-\d+)\n/);
-  assert.match(text, /\[DONE\]/);
+  assert.match(await metricsOf(gateway.ingresses[0]), /^sluice_queue_wait_ratio_count\{queue="chat"\} 1$/m);
 });
 
 test("OpenAI's client reads a stream with places, and Google's format never has them", async () => {

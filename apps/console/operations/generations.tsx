@@ -17,7 +17,7 @@ import { ReasonDialog } from "./reason-dialog.tsx";
 type Generation = Answer<"listGenerations">["items"][number];
 
 const everyMs = 2_000;
-const stateColors = { queued: "gray", dispatched: "yellow", running: "teal" } as const;
+const stateColors = { rate_limited: "gray", queued: "gray", dispatched: "yellow", running: "teal" } as const;
 
 /**
  * It has a pace of its own: the live state does not draw it again. `queues` has the names of the
@@ -126,6 +126,10 @@ function useGenerationColumns() {
       c.cell("state", t.state, ({ state }) => <StateCell color={stateColors[state]}>{t[state]}</StateCell>, {
         sortBy: ({ state }) => state,
       }),
+      c.cell("place", t.place, ({ position, expectedSeconds }) => placeTextOf(position, expectedSeconds), {
+        isNumber: true,
+        sortBy: ({ position }) => position ?? 0,
+      }),
       c.cell("kind", t.kind, ({ isStreamed }) => (isStreamed ? t.streamed : t.whole)),
       c.count("outputTokens", t.tokens),
       c.cell("target", t.target, ({ upstream, target }) => (
@@ -141,4 +145,10 @@ function useGenerationColumns() {
       )),
     ];
   }, [t, c]);
+}
+
+/** Such as `7 (2–6 s)`: the place in its line, and the expected wait. */
+function placeTextOf(position: Generation["position"], seconds: Generation["expectedSeconds"]): string {
+  if (position === null) return "–";
+  return seconds === null ? String(position) : `${position} (${seconds.from}–${seconds.to} s)`;
 }

@@ -5,10 +5,10 @@
 
 import type { liveOperations } from "#api/live.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
-import { type CommandAnswer, commandIngresses, type GenerationCommand } from "#service/generation-commands.ts";
+import { commandIngresses, countOf, type GenerationCommand, itemsOf } from "#service/generation-commands.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { type OperatorControl, readControls, removeControl, setControl } from "#service/operator-controls.ts";
-import { lateReportMs, readProcessReports, requestDrain } from "#service/process-reports.ts";
+import { readProcessReports, requestDrain } from "#service/process-reports.ts";
 import type { Redis } from "#service/redis.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
@@ -29,6 +29,7 @@ export function liveHandlers(options: LiveHandlerOptions): Handlers<typeof liveO
   const { states, redis, keyspace } = options;
   const decide = (action: string, control: Omit<OperatorControl, "by" | "at">, context: Context) =>
     change(options, action, { ...control, by: context.actor.name, at: context.now.getTime() }, context);
+  const command = (each: GenerationCommand, { now }: Context) => commandIngresses(options, each, now.getTime());
   const setQueue = async (
     action: string,
     state: "paused" | "draining",
@@ -61,22 +62,24 @@ export function liveHandlers(options: LiveHandlerOptions): Handlers<typeof liveO
     },
     async clearQueue({ params: { queue }, body: { reason } }, context) {
       await checkQueue(options, queue, context);
-      const { answers, silent } = await command(options, context, { kind: "clear", queue, reason });
+      const answers = await command({ kind: "clear", queue, reason }, context);
       const ended = countOf(answers);
+      const { silent } = answers;
       const after = { reason, ended, silent };
       await recordChange(context, "clearQueue", { subject: `queue ${queue}`, after });
       return { body: { queue, ended, silent } };
     },
     async listGenerations({ query }, context) {
       const limit = generationsShownMax;
-      const { answers, silent } = await command(options, context, { kind: "list", filter: query, limit });
-      const items = [...answers].flatMap(([ingress, { items: own = [] }]) => own.map((item) => ({ ...item, ingress })));
-      items.sort((a, b) => a.since - b.since);
-      const shown = items.slice(0, limit).map((item) => ({ ...item, since: new Date(item.since).toISOString() }));
-      return { body: { items: shown, total: countOf(answers), silent } };
+      const answers = await command({ kind: "list", filter: query, limit }, context);
+      const items = itemsOf(answers, limit).map(({ requestId, ...item }) => ({
+        ...item,
+        since: new Date(item.since).toISOString(),
+      }));
+      return { body: { items, total: countOf(answers), silent: answers.silent } };
     },
     async stopGeneration({ params: { generation }, body: { reason } }, context) {
-      const { answers } = await command(options, context, { kind: "stop", generation, reason });
+      const answers = await command({ kind: "stop", generation, reason }, context);
       if (countOf(answers) === 0) throw notFound("generation that runs or waits", generation);
       const subject = `generation ${generation}`;
       await recordChange(context, "stopGeneration", { subject, after: { reason } });
@@ -136,24 +139,3 @@ async function checkQueue(
 async function checkTarget({ states }: LiveHandlerOptions, target: string): Promise<void> {
   if (!(await states.read()).targets.some((each) => each.target === target)) throw notFound("target", target);
 }
-
-interface Commanded {
-  answers: Map<string, CommandAnswer>;
-  /** Ingresses without an answer. */
-  silent: string[];
-}
-
-async function command(
-  { redis, keyspace }: LiveHandlerOptions,
-  context: Pick<Context, "now">,
-  each: GenerationCommand,
-): Promise<Commanded> {
-  const now = context.now.getTime();
-  const ingresses = (await readProcessReports(redis, keyspace, now)).filter(({ role }) => role === "ingress");
-  const live = ingresses.filter(({ at }) => now - at <= lateReportMs).map(({ id }) => id);
-  const answers = await commandIngresses(redis, keyspace, each, live);
-  return { answers, silent: ingresses.map(({ id }) => id).filter((id) => !answers.has(id)) };
-}
-
-const countOf = (answers: Commanded["answers"]): number =>
-  [...answers.values()].reduce((sum, { count }) => sum + count, 0);

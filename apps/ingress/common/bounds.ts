@@ -109,6 +109,9 @@ export const callBytesMax = 8 << 20;
  */
 export const silentWaitMsMax = 50_000;
 
+/** How long the list of a key's waiting requests answers further calls. */
+export const ownQueueMs = 500;
+
 // Idempotency.
 /** Characters of an Idempotency-Key: the length that other APIs accept. */
 export const idempotencyKeyLengthMax = 255;

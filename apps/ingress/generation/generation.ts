@@ -35,7 +35,7 @@ interface StateTimes {
  * job is on the queue, or on the way there. running: a worker has it. over: it has ended; its
  * caller may still be reading.
  */
-type GenerationState = StateTimes &
+export type GenerationState = StateTimes &
   (
     | { readonly kind: "admitting" }
     | { readonly kind: "limited"; readonly until: number }
@@ -73,6 +73,8 @@ export class Generation {
   readonly bodyBytes: number;
   /** Its caller asked for comments about its place in the queue, and its format can have them. */
   readonly tellsPlace: boolean;
+  /** The first expected wait for its turn that its caller was told, and when. */
+  expectation: { readonly ms: number; readonly at: number } | undefined;
   /** On the ingress's clock. */
   readonly startedAt: number;
   /** Since when it waits for its queue, or its worker. */

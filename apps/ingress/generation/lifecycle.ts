@@ -84,7 +84,7 @@ import { endedEventOf, Generation } from "./generation.ts";
 import { GenerationJobs, type GenerationJobsOptions } from "./generation-jobs.ts";
 import { claimSlots, type IngressQueue, IngressQueues, retryAfterSecondsOf } from "./ingress-queues.ts";
 import { placeHeadersOf, placeTextOf } from "./queue-place.ts";
-import { type QueueStatistics, runningOf, statisticsOf, waitingOf } from "./running.ts";
+import { type QueueStatistics, runningOf, statisticsOf } from "./running.ts";
 
 export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   config: Pick<IngressConfig, "keepAliveMs" | "redisWaitMs">;
@@ -310,7 +310,13 @@ export class GenerationLifecycle implements TransportHandlers {
       if (number === undefined) return;
       const generation = this.#live.get(number);
       if (generation === undefined) continue;
-      const { startedAt, waitsSince: since } = generation;
+      const { startedAt, waitsSince: since, expectation } = generation;
+      if (expectation !== undefined)
+        this.#options.events.emit("waitMet", {
+          generation: generation.facts,
+          expectedMs: expectation.ms,
+          waitedMs: now - expectation.at,
+        });
       generation.state = { ...generation.state, kind: "dispatched", dispatchedMs: now - startedAt };
       this.#applyAll(this.#owner.start(generation, number, { waitMs: generation.admitted.queue.waitMs, now, since }));
     }
@@ -619,10 +625,13 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /** Obeys an operator. Generations that are over are left alone. */
   obey(command: GenerationCommand): CommandAnswer {
-    const all = () => this.#live.values();
+    const now = this.#now();
     switch (command.kind) {
       case "list":
-        return runningOf(all(), command.filter, command.limit, (number) => this.#owner.workerOf(number));
+        return runningOf(this.#live.values(), command.filter, command.limit, {
+          workerOf: (number) => this.#owner.workerOf(number),
+          placeOf: (generation) => this.#placeOf(generation, now),
+        });
       case "stop":
         return this.#endMatching(
           stoppedByOperator(command.reason),
@@ -665,6 +674,8 @@ export class GenerationLifecycle implements TransportHandlers {
     const isDue = hasPlace && answer.isSilent(now, tellsPlace ? 0 : keepAliveMs);
     const place = isDue ? this.#placeOf(generation, now) : undefined;
     if (place !== undefined) answer.addHeaders(placeHeadersOf(place));
+    if (place?.seconds !== undefined && state.kind === "queued")
+      generation.expectation ??= { ms: (place.seconds.from + place.seconds.to) * 500, at: now };
     if (place !== undefined && tellsPlace) answer.comment(placeTextOf(place), now);
     else answer.keepAlive(now, keepAliveMs);
   }
@@ -746,13 +757,6 @@ export class GenerationLifecycle implements TransportHandlers {
   /** The bounds on waiting generations, by queue. */
   get waiting(): [queue: string, Capacity][] {
     return this.#queues.waiting;
-  }
-
-  /** The waiting requests of a key at this ingress. */
-  waitingOf(keyId: string, limit: number): ReturnType<typeof waitingOf> {
-    const now = this.#now();
-    const placeOf = (generation: Generation) => this.#placeOf(generation, now);
-    return waitingOf(this.#live.values(), keyId, { limit, now, placeOf });
   }
 
   #placeOf(generation: Generation, now: number): QueuePlace | undefined {

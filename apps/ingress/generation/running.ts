@@ -2,8 +2,24 @@
 
 import type { QueuePlace } from "#relay/admission-queue.ts";
 import type { CommandAnswer, GenerationFilter, RunningGeneration } from "#service/generation-commands.ts";
-import type { Generation } from "./generation.ts";
+import type { Generation, GenerationState } from "./generation.ts";
 import type { IngressQueue, ServingWorkers } from "./ingress-queues.ts";
+import { positionOf, secondsOf } from "./queue-place.ts";
+
+const shownStates = {
+  admitting: "queued",
+  limited: "rate_limited",
+  queued: "queued",
+  dispatched: "dispatched",
+  running: "running",
+  over: "running",
+} as const satisfies Record<GenerationState["kind"], RunningGeneration["state"]>;
+
+export interface RunningOptions {
+  workerOf(number: number): string | undefined;
+  /** Only for those in the line of a limit or in the admission queue. */
+  placeOf(generation: Generation): QueuePlace | undefined;
+}
 
 /**
  * The oldest `limit` of those that match the filter, of generations in the order of their start,
@@ -11,9 +27,9 @@ import type { IngressQueue, ServingWorkers } from "./ingress-queues.ts";
  */
 export function runningOf(
   generations: Iterable<Generation>,
-  { model, key, queue }: GenerationFilter,
+  { model, key, queue, isWaiting }: GenerationFilter,
   limit: number,
-  workerOf: (number: number) => string | undefined,
+  { workerOf, placeOf }: RunningOptions,
 ): CommandAnswer {
   const items: RunningGeneration[] = [];
   let count = 0;
@@ -22,16 +38,18 @@ export function runningOf(
     if (model !== undefined && facts.model !== model) continue;
     if (key !== undefined && facts.keyId !== key) continue;
     if (queue !== undefined && facts.queue !== queue) continue;
+    if (isWaiting === true && (!generation.isWaiting || generation.state.kind === "admitting")) continue;
     count++;
-    if (items.length < limit) items.push(shownOf(generation, workerOf(generation.number)));
+    if (items.length < limit) items.push(shownOf(generation, workerOf(generation.number), placeOf(generation)));
   }
   return { count, items };
 }
 
-function shownOf(generation: Generation, worker: string | undefined): RunningGeneration {
+function shownOf(generation: Generation, worker: string | undefined, place: QueuePlace | undefined): RunningGeneration {
   const { facts, request, state, progress, source } = generation;
   return {
     id: facts.generationId,
+    requestId: facts.requestId,
     keyId: facts.keyId,
     keyName: request.http.caller.name,
     account: facts.account ?? null,
@@ -39,7 +57,9 @@ function shownOf(generation: Generation, worker: string | undefined): RunningGen
     model: facts.model,
     queue: facts.queue,
     operation: facts.operation,
-    state: state.kind === "running" || state.kind === "dispatched" ? state.kind : "queued",
+    state: shownStates[state.kind],
+    position: place === undefined ? null : positionOf(place),
+    expectedSeconds: (place && secondsOf(place)) ?? null,
     since: facts.receivedAt,
     isStreamed: request.framing !== "whole",
     outputTokens: progress?.outputTokens ?? null,
@@ -47,41 +67,6 @@ function shownOf(generation: Generation, worker: string | undefined): RunningGen
     target: source?.target ?? null,
     worker: worker ?? null,
   };
-}
-
-/** A request that waits, as its caller sees it. */
-export interface WaitingRequest {
-  requestId: string;
-  model: string;
-  queue: string;
-  /** It waits for its caller's rate limits, for its turn, or for a worker. */
-  state: "rate_limited" | "queued" | "dispatched";
-  waitedMs: number;
-  /** Only in the line of a limit and in the admission queue. */
-  place: QueuePlace | undefined;
-}
-
-/** The oldest `limit` waiting requests of a key in this ingress, and how many there are. */
-export function waitingOf(
-  generations: Iterable<Generation>,
-  keyId: string,
-  { limit, now, placeOf }: { limit: number; now: number; placeOf(generation: Generation): QueuePlace | undefined },
-): { count: number; items: WaitingRequest[] } {
-  const items: WaitingRequest[] = [];
-  let count = 0;
-  for (const generation of generations) {
-    const { facts, state, startedAt } = generation;
-    if (facts.keyId !== keyId || !generation.isWaiting || state.kind === "admitting" || ++count > limit) continue;
-    items.push({
-      requestId: facts.requestId,
-      model: facts.model,
-      queue: facts.queue,
-      state: state.kind === "limited" ? "rate_limited" : state.kind === "queued" ? "queued" : "dispatched",
-      waitedMs: now - startedAt,
-      place: placeOf(generation),
-    });
-  }
-  return { count, items };
 }
 
 export interface QueueStatistics {

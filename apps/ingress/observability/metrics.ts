@@ -16,6 +16,7 @@ import type { OperatorControl } from "#service/operator-controls.ts";
 import { sharedLimits } from "../common/failures.ts";
 
 const buckets = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+const ratioBuckets = [0.1, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 5, 10];
 
 /** The values of labels, known before anything is counted. */
 export interface IngressLabels {
@@ -47,6 +48,8 @@ export function metricsSubscriber(
     limitReached: ({ limit, scope }) => counters.limitRefusals.inc({ limit, scope }),
     firstContent: ({ generation: { queue }, firstTokenMs }) =>
       histograms.firstTokenSeconds.add({ queue }, firstTokenMs / 1_000),
+    waitMet: ({ generation: { queue }, expectedMs, waitedMs }) =>
+      histograms.waitRatio.add({ queue }, waitedMs / Math.max(1, expectedMs)),
     chunk({ generation: { queue }, gapMs }) {
       if (gapMs !== undefined) histograms.gapSeconds.add({ queue }, gapMs / 1_000);
     },
@@ -128,7 +131,8 @@ function histogramsOf(registry: Registry, queues: IngressLabels["queues"]) {
     help: string,
     label: Label,
     initial = () => [] as Labels<Label>[],
-  ) => new HotHistogram({ name, help, labelNames: [label], buckets, initial, registers: [registry] });
+    bounds = buckets,
+  ) => new HotHistogram({ name, help, labelNames: [label], buckets: bounds, initial, registers: [registry] });
   return {
     requestSeconds: histogram("sluice_request_seconds", "From a request's head to the end of its answer.", "path"),
     firstTokenSeconds: histogram(
@@ -136,6 +140,13 @@ function histogramsOf(registry: Registry, queues: IngressLabels["queues"]) {
       "From the admission of a generation to its first content.",
       "queue",
       ofQueues,
+    ),
+    waitRatio: histogram(
+      "sluice_queue_wait_ratio",
+      "Of requests whose callers were told an expected wait: the real wait for their turn as a multiple of the middle of the first one. 1 is exact.",
+      "queue",
+      ofQueues,
+      ratioBuckets,
     ),
     gapSeconds: histogram("sluice_gap_seconds", "Between two chunks of a streamed answer.", "queue", ofQueues),
   };
