@@ -22,15 +22,7 @@ import { boundLogs, rotateLogs } from "./logs.ts";
 import { endOrphanedRedis, guardRedis, privateRedisPlan, privateRedisUrlOf } from "./private-redis.ts";
 import { ensureRedisProgram } from "./redis-program.ts";
 import { type Role, type RoleCommands, roleCommands, roleEnvironmentOf, rolePlan } from "./roles.ts";
-import {
-  checkout,
-  ensureOperatorToken,
-  openState,
-  type Ready,
-  readReady,
-  type State,
-  writePrivately,
-} from "./state.ts";
+import { checkout, ensureSecret, openState, type Ready, readReady, type State, writePrivately } from "./state.ts";
 import { onStopRequests } from "./stop-requests.ts";
 import { type Plan, type Supervised, supervise, type Urls } from "./supervise.ts";
 
@@ -149,7 +141,10 @@ async function run(
     ...environment,
     REDIS_URL: redis.url,
     SLUICE_CATALOGUE: catalogueFile,
-    ...(!isConfigured("OPERATOR_TOKEN", environment) && { OPERATOR_TOKEN: ensureOperatorToken(state) }),
+    ...(!isConfigured("OPERATOR_TOKEN", environment) && { OPERATOR_TOKEN: ensureSecret(state.operatorTokenFile) }),
+    ...(!isConfigured("INTERNAL_SECRET", environment) && { INTERNAL_SECRET: ensureSecret(state.internalSecretFile) }),
+    CONTROL_INTERNAL_ADDRESS: `unix:${state.controlSocket}`,
+    CONTROL_INTERNAL_URL: `unix:${state.controlSocket}`,
   };
   const urls = await startRoles({ ...config, consoleDirectory: console.directory }, requests, (role, own) => {
     const {

@@ -20,6 +20,8 @@ export interface State {
   logs: string;
   redis: string;
   redisSocket: string;
+  /** Control listens here for the ingress. */
+  controlSocket: string;
   /** Builds of the console. */
   consoles: string;
   /** The running supervisor holds this lock. */
@@ -30,6 +32,8 @@ export interface State {
   firstKeyFile: string;
   /** The token with which the command line calls control. */
   operatorTokenFile: string;
+  /** The secret that ingress and control share. */
+  internalSecretFile: string;
 }
 
 /** Creates the directories. Throws a StartupFault when they are not writable. */
@@ -52,17 +56,22 @@ export function openState(root: string): State {
 export function stateOf(root: string): State {
   const directory = join(root, ".sluice");
   const redis = join(directory, "redis");
-  const socket = join(redis, "redis.sock");
+  const socketIn = (name: string) => {
+    const path = join(redis, name);
+    return Buffer.byteLength(path) <= socketPathBytesMax ? path : join(shortDirectoryOf(root), name);
+  };
   return {
     directory,
     logs: join(directory, "log"),
     consoles: join(directory, "console"),
     redis,
-    redisSocket: Buffer.byteLength(socket) <= socketPathBytesMax ? socket : join(shortDirectoryOf(root), "redis.sock"),
+    redisSocket: socketIn("redis.sock"),
+    controlSocket: socketIn("control.sock"),
     lockFile: join(directory, "start.lock"),
     readyFile: join(directory, "ready.json"),
     firstKeyFile: join(directory, "first-key"),
     operatorTokenFile: join(directory, "operator-token"),
+    internalSecretFile: join(directory, "internal-secret"),
   };
 }
 
@@ -117,13 +126,13 @@ export function readOperatorToken({ operatorTokenFile }: State): string | undefi
   return readTrimmed(operatorTokenFile);
 }
 
-/** A new random token at the first start, and the same one later. */
-export function ensureOperatorToken(state: State): string {
-  const present = readOperatorToken(state);
+/** The secret in a file: a new random one at the first start, and the same one later. */
+export function ensureSecret(file: string): string {
+  const present = readTrimmed(file);
   if (present !== undefined) return present;
-  const token = randomBytes(32).toString("base64url");
-  writePrivately(state.operatorTokenFile, `${token}\n`);
-  return token;
+  const secret = randomBytes(32).toString("base64url");
+  writePrivately(file, `${secret}\n`);
+  return secret;
 }
 
 /** Undefined without a readable file, and for an empty one. */

@@ -181,3 +181,33 @@ export const redisMemoryShare = 0.9;
 export const oldestWaitShare = 0.5;
 /** Generations of one list. */
 export const generationsShownMax = 100;
+
+// Files.
+/** Bytes that are encrypted together. */
+export const fileChunkBytes = 1 << 16;
+/**
+ * Bytes that a file without an announced size reserves first; then as many again, up to a bound.
+ */
+export const fileReservedMin = 1 << 20;
+export const fileReservedMax = 64 << 20;
+/**
+ * A file that nothing has arrived of for so long is given up, and how often its time is renewed.
+ */
+export const fileSilenceMs = 600_000;
+export const fileRenewedEveryMs = 60_000;
+/** How often files are deleted that have expired, and how many at once. */
+export const filesSweptEveryMs = 60_000;
+export const filesSweptTogether = 200;
+/** Files of one list. */
+export const filesListedMax = 10_000;
+/** The largest input of a batch, and how long it is kept. */
+export const batchFileBytesMax = 200 << 20;
+export const batchFileMs = 30 * 86_400_000;
+/** Fields of a form, and bytes of each. */
+export const formFieldsMax = 20;
+export const formFieldBytesMax = 8_192;
+/** Characters of a file's name, and of its media type. */
+export const fileNameMax = 255;
+export const mediaTypeMax = 100;
+/** Uploads of one account at the same time, in one process. */
+export const uploadsOfAccountMax = 32;

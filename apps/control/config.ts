@@ -1,4 +1,5 @@
 /** Control's settings. */
+import { internalSecretSetting } from "#access/internal-signature.ts";
 import { nameForm } from "#access/record.ts";
 import {
   auditDaysBounds,
@@ -20,6 +21,8 @@ import {
   textSetting,
 } from "#service/config.ts";
 import { networksSetting } from "#service/public-agent.ts";
+
+const mebibyte = 1 << 20;
 
 const addressLike = (pattern: RegExp) => ({ test: (text: string) => pattern.test(text) && URL.canParse(text) });
 
@@ -108,6 +111,68 @@ const startSettings = {
   webhookNetworks: networksSetting(
     "WEBHOOK_NETWORKS",
     "Private networks in which a webhook may be whose address is stored in the console, such as 10.0.0.0/8. None by default; ALERT_WEBHOOK_URL may name any address.",
+  ),
+  internalAddress: textSetting(
+    "CONTROL_INTERNAL_ADDRESS",
+    "127.0.0.1:8091",
+    "Where control listens for ingresses, if INTERNAL_SECRET is set.",
+    "<host>:<port>, or unix:<path>",
+    /^(unix:.+|\S+:\d{1,5})$/,
+  ),
+  internalSecret: internalSecretSetting,
+  filesDirectory: textSetting(
+    "FILES_DIRECTORY",
+    ".sluice/files",
+    "The directory of files that callers upload, sealed. All control processes need the same one; a bucket (S3_BUCKET) replaces it.",
+    "a path",
+  ),
+  fileBytesMax: integerSetting(
+    "FILE_BYTES_MAX",
+    512 * mebibyte,
+    1_024,
+    8_192 * mebibyte,
+    "The largest file that callers may upload, in bytes.",
+  ),
+  accountFileBytesMax: integerSetting(
+    "ACCOUNT_FILE_BYTES_MAX",
+    10_240 * mebibyte,
+    0,
+    2 ** 50,
+    "Bytes of all files of one account, at most.",
+  ),
+  accountFilesMax: integerSetting(
+    "ACCOUNT_FILES_MAX",
+    10_000,
+    0,
+    1_000_000,
+    "The number of files of one account, at most.",
+  ),
+  s3Bucket: textSetting(
+    "S3_BUCKET",
+    "",
+    "The bucket for files, of S3 or a server with the same protocol, in place of FILES_DIRECTORY.",
+    "the name of a bucket",
+    /^([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])?$/,
+  ),
+  s3Prefix: textSetting(
+    "S3_PREFIX",
+    "",
+    "The beginning of the names of objects, such as sluice/.",
+    "a path",
+    /^[\w./-]*$/,
+  ),
+  s3Region: textSetting("S3_REGION", "us-east-1", "The region of the bucket.", "the name of a region", /^[a-z0-9-]+$/),
+  s3Endpoint: textSetting(
+    "S3_ENDPOINT",
+    "",
+    "The address of a server with S3's protocol, such as https://minio.example.com. Without it, Amazon's.",
+    "http:// or https:// and a host",
+    /^(https?:\/\/\S+)?$/,
+  ),
+  s3AccessKeyId: textSetting("S3_ACCESS_KEY_ID", "", "The id of S3_SECRET_ACCESS_KEY.", "an id", /^\S*$/),
+  s3SecretAccessKey: secretSetting(
+    "S3_SECRET_ACCESS_KEY",
+    "The key for the bucket. Without it, the chain of Amazon's SDK finds credentials.",
   ),
   callsPerMinute: integerSetting(
     "CONTROL_CALLS_PER_MINUTE",

@@ -34,6 +34,9 @@ import type { ControlConfig } from "./config.ts";
 import { contentHandlers } from "./content/content-handlers.ts";
 import { ContentReader } from "./content/content-reader.ts";
 import { openDatabase } from "./database/database.ts";
+import { addOpenAiFileRoutes } from "./files/openai-files.ts";
+import { openFiles } from "./files/start.ts";
+import { createInternalServer, listenInternally } from "./internal/internal-server.ts";
 import { KeyProjection } from "./keys/key-projection.ts";
 import { keyHandlers } from "./keys/keys.ts";
 import { startLedger } from "./ledger/ledger.ts";
@@ -65,8 +68,8 @@ export interface ControlDeps {
 }
 
 export interface Control {
-  /** Resolves to the addresses. */
-  listen(): Promise<{ control: string; operations: string }>;
+  /** Resolves to the addresses; `internal` is that for ingresses. */
+  listen(): Promise<{ control: string; operations: string; internal?: string }>;
   /**
    * A link that signs the first operator in once, while no operator can sign in otherwise. A
    * secret: for the terminal only.
@@ -182,6 +185,17 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     version,
   });
   opened.defer(() => api.close());
+  const internal =
+    config.internalSecret === undefined
+      ? undefined
+      : createInternalServer({ secret: config.internalSecret, clock, log });
+  if (internal !== undefined) {
+    const files = await openFiles({ database, config, secret, clock, log });
+    const sweeping = files.startSweeping();
+    opened.defer(() => sweeping.close());
+    addOpenAiFileRoutes(internal, { files, now: () => clock.epoch() });
+    opened.defer(() => internal.close());
+  }
   const own = { notReady: () => undefined, status: () => ({ ledger: ledger.counts }) };
   registerProcessMetrics(registry, { ...own, role: "control" });
   const id = `control-${randomUUID().slice(0, 8)}`;
@@ -194,7 +208,11 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     async listen() {
       const control = await listen(api, config.host, config.port);
       address ||= control.replace("0.0.0.0", "127.0.0.1").replace("[::]", "localhost");
-      return { control, operations: await listen(operations, config.operationsHost, config.operationsPort) };
+      return {
+        control,
+        ...(internal !== undefined && { internal: await listenInternally(internal, config.internalAddress) }),
+        operations: await listen(operations, config.operationsHost, config.operationsPort),
+      };
     },
     firstSignInLink: signIn.firstLink,
     close: () => resources.disposeAsync(),

@@ -58,6 +58,7 @@ import { usageSubscriber } from "./observability/usage-subscriber.ts";
 import { createIngressOperations } from "./operations.ts";
 import { type PeriodicTask, startPeriodicTasks } from "./periodic-tasks.ts";
 import { BodyReader } from "./request/body-reader.ts";
+import { addFileRoutes } from "./routes/files.ts";
 import { addRoutes } from "./routes/generations.ts";
 import { addInteractionRoutes } from "./routes/interactions.ts";
 import { addOllamaRoutes } from "./routes/ollama.ts";
@@ -66,6 +67,7 @@ import { addOwnUsageRoutes } from "./routes/own-usage.ts";
 import { addStoredRoutes } from "./routes/stored.ts";
 import { ClientSecrets } from "./server/client-secrets.ts";
 import { Connections } from "./server/connections.ts";
+import { ControlLink } from "./server/control-link.ts";
 import { RequestBodies } from "./server/request-bodies.ts";
 import { createRequestServer } from "./server/server.ts";
 import { UnreadAnswers } from "./server/unread.ts";
@@ -130,7 +132,7 @@ export async function createIngress(config: IngressProcessConfig, ownDeps: Ingre
   const { self } = mailbox;
   const obey = (command: GenerationCommand) => path.generations.obey(command);
   opened.defer(await listenForCommands({ redis, subscriber, keyspace, self, obey }));
-  const http = createHttp(config, deps, backends, path);
+  const http = createHttp(config, deps, { backends, path, opened });
   const openFiles = new OpenFiles();
   const operations = await createIngressOperations({
     registry: deps.registry,
@@ -251,7 +253,11 @@ function createPath(
 }
 
 /** The callers' server with its routes, for HTTP and for WebSockets. */
-function createHttp(config: IngressProcessConfig, { tracing }: IngressDeps, backends: Backends, path: Path) {
+function createHttp(
+  config: IngressProcessConfig,
+  { tracing }: IngressDeps,
+  { backends, path, opened }: { backends: Backends; path: Path; opened: AsyncDisposableStack },
+) {
   const { shared, draining, capacities, admission, generations, idempotency } = path;
   const { clock, events } = shared;
   const { recorded, websockets } = capacities;
@@ -286,11 +292,21 @@ function createHttp(config: IngressProcessConfig, { tracing }: IngressDeps, back
   addStoredRoutes(server, features);
   addOwnUsageRoutes(server, shared);
   addOwnQueueRoute(server, shared);
+  const link = controlLinkOf(config, clock);
+  if (link !== undefined) {
+    opened.defer(() => link.close());
+    addFileRoutes(server, { link, bodies });
+  }
   const sockets = new ResponsesSockets(features);
   const realtime = new RealtimeSockets(features);
   addSockets(server, config, [sockets, realtime]);
   const connections = new Connections(server.server as Server, clock);
   return { bodies, reader, server, sockets, realtime, connections, detached: stored.detached };
+}
+
+/** Undefined for an ingress that does not know where control is. */
+function controlLinkOf({ controlUrl: url, internalSecret: secret }: IngressConfig, clock: Clock) {
+  return url === "" || secret === undefined ? undefined : new ControlLink({ url, secret, clock });
 }
 
 /** The stores of callers, and the generations that go on without them. */

@@ -4,7 +4,14 @@
  * It does not cover the body, which is streamed.
  */
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { madeUpSecret, secretSetting } from "#service/config.ts";
 import { internalSignatureMs, internalSignaturesMax } from "./bounds.ts";
+
+export const internalSecretSetting = secretSetting(
+  "INTERNAL_SECRET",
+  "Signs the requests that ingresses and control send each other: both have the same one. Without it, callers cannot upload files.",
+  madeUpSecret,
+);
 
 /** In lower case, as Node has headers. */
 export const internalSignatureHeader = "x-sluice-internal";
@@ -18,6 +25,20 @@ export interface InternalRequest {
 
 /** The statement of the sender about a request. The receiver trusts it. */
 export type InternalClaims = Readonly<Record<string, string>>;
+
+/** Marks an answer of control whose body is a neutral failure. */
+export const internalFailureHeader = "x-sluice-failure";
+
+/** An ingress's statement about the caller whose request it passes on to control. */
+export type CallerClaims = InternalClaims & {
+  /** The id of the caller's key. */
+  key: string;
+  account: string;
+  group: string;
+  request: string;
+  /** The address under which the caller reaches the gateway, such as `https://api.example.com`. */
+  origin: string;
+};
 
 /** The value of the header. `now` in epoch milliseconds. */
 export function signInternal(secret: string, request: InternalRequest, claims: InternalClaims, now: number): string {

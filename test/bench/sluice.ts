@@ -18,7 +18,7 @@ import { connectRedis } from "#service/redis.ts";
 import { guardRedis, privateRedisPlan, privateRedisUrlOf } from "../../apps/cli/private-redis.ts";
 import { findRedisProgram } from "../../apps/cli/redis-program.ts";
 import { type Role, roleCommands, roleEnvironmentOf, rolePlan } from "../../apps/cli/roles.ts";
-import { ensureOperatorToken, openState, checkout as ownCheckout } from "../../apps/cli/state.ts";
+import { ensureSecret, openState, checkout as ownCheckout } from "../../apps/cli/state.ts";
 import { type Supervised, supervise, type Urls } from "../../apps/cli/supervise.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { ledgerCaughtUp, ledgerRecordsOf } from "./ledger-state.ts";
@@ -168,7 +168,7 @@ export async function startSluice(options: SluiceOptions): Promise<Sluice> {
     REDIS_URL: redisUrl,
     SLUICE_CATALOGUE: catalogueFile,
     USAGE_DIRECTORY: join(directory, "usage"),
-    OPERATOR_TOKEN: ensureOperatorToken(state),
+    OPERATOR_TOKEN: ensureSecret(state.operatorTokenFile),
     DATABASE_DIRECTORY: join(directory, "database"),
     ...(postgres && { DATABASE_URL: await postgres.createDatabase() }),
     PORT: "0",

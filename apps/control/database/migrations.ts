@@ -22,6 +22,7 @@ import { up as usageUnits } from "./migrations/0013-usage-units.ts";
 import { up as mailedInvitations } from "./migrations/0014-mailed-invitations.ts";
 import { up as cacheSavings } from "./migrations/0015-cache-savings.ts";
 import { up as keyPriority } from "./migrations/0016-key-priority.ts";
+import { up as files } from "./migrations/0017-files.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -40,6 +41,7 @@ const migrations: Record<string, Migration> = {
   "0014-mailed-invitations": { up: mailedInvitations },
   "0015-cache-savings": { up: cacheSavings },
   "0016-key-priority": { up: keyPriority },
+  "0017-files": { up: files },
 };
 const lastOwn = Object.keys(migrations).at(-1) as string;
 

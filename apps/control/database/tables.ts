@@ -155,6 +155,29 @@ export interface ViewRow {
   created_at: Date;
 }
 
+export interface FileRow {
+  /** The vendors' APIs name it `file-<id>`, `file_<id>` and `files/<id>`. */
+  id: string;
+  account: string;
+  /** The key that uploaded it. */
+  key_id: string;
+  name: string;
+  purpose: string;
+  media_type: string;
+  /** Its size; while it arrives, the bytes that are reserved for it. */
+  bytes: bigint;
+  /**
+   * Nobody sees a file that is `arriving` or `deleted`. Either goes with its object, when its time
+   * is over or at once.
+   */
+  state: "arriving" | "ready" | "deleted";
+  /** The key of its object, sealed for the account. */
+  sealed_key: string;
+  created_at: Date;
+  /** Null for never. */
+  expires_at: Date | null;
+}
+
 export interface Tables extends SignInTables {
   usage: UsageRow;
   usage_totals: UsageTotalsRow;
@@ -170,4 +193,5 @@ export interface Tables extends SignInTables {
   content: ContentRow;
   settings: SettingsRow;
   views: ViewRow;
+  files: FileRow;
 }

@@ -27,6 +27,7 @@ const tables = [
   "secrets",
   "accounts",
   "keys",
+  "files",
   "members",
   "invitations",
   "tokens",

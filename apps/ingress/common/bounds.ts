@@ -287,3 +287,11 @@ export const smallEndBytesMax = 64 * 1024;
  * altogether.
  */
 export const attemptsPerRun = 10_000;
+
+// The link to control.
+/** Connections to control. Further requests wait for one. */
+export const controlSocketsMax = 256;
+/** How long control may be silent while it takes or sends a file. */
+export const controlSilenceMs = 120_000;
+/** The largest failure that control answers with. */
+export const controlFailureBytesMax = 65_536;

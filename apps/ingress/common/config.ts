@@ -1,4 +1,5 @@
 /** The ingress's settings, each with its bounds. */
+import { internalSecretSetting } from "#access/internal-signature.ts";
 import {
   drainSettings,
   integerSetting,
@@ -201,6 +202,14 @@ export const ingressSettings = {
     64 * 1024 * mebibyte,
     "Bytes of conversations that one ingress keeps, each while its WebSocket is open, so that the next turn needs to send only new items. As many again for requests and answers that are stored once the answer is complete. One key alone gets 4/5 of either.",
   ),
+  controlUrl: textSetting(
+    "CONTROL_INTERNAL_URL",
+    "",
+    "Where control listens for ingresses (CONTROL_INTERNAL_ADDRESS), such as http://control:8091. Without it, or without INTERNAL_SECRET, callers cannot upload files.",
+    "http:// and a host, or unix:<path>",
+    /^(unix:.+|http:\/\/[^/\s]+)?$/,
+  ),
+  internalSecret: internalSecretSetting,
   operatorPassword: rotatingSecret(
     "OPERATOR_PASSWORD",
     "Enables job inspection, at /queues of the operations port, for the user `operator`.",

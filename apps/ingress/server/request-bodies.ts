@@ -5,8 +5,9 @@
  */
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { type Readable, Transform } from "node:stream";
+import { PassThrough, type Readable, Transform } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from "fastify";
+import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
@@ -29,6 +30,10 @@ const reservedAhead = 4;
 export const noBytes = Buffer.alloc(0);
 
 declare module "fastify" {
+  interface FastifyContextConfig {
+    /** The handler takes the body as it arrives, in `request.body`. */
+    isStreamed?: boolean;
+  }
   interface FastifyRequest {
     /** The body, decompressed; empty where there is none. */
     bytes: Buffer;
@@ -85,6 +90,12 @@ export class RequestBodies {
     scope.addContentTypeParser("multipart/form-data", { parseAs: "buffer" }, this.#keepBytes);
   }
 
+  /** Makes the routes of a scope take any body as a stream; they have `isStreamed`. */
+  takeStreams(scope: FastifyInstance): void {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser("*", (_request, body, done) => done(null, body));
+  }
+
   /** Opens the request's claim on the memory for bodies. Call it once its caller is known. */
   open(request: FastifyRequest): void {
     request.bodyClaim = this.#options.capacity.claim(request.caller.id);
@@ -112,7 +123,9 @@ export class RequestBodies {
 
   #receive(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): RequestPayload {
     const { config, clock } = this.#options;
-    const body = this.#admit(request, reply, payload);
+    const body = request.routeOptions.config.isStreamed
+      ? this.#passed(request, payload)
+      : this.#admit(request, reply, payload);
     if (request.headers.expect !== undefined) reply.raw.writeContinue();
     const { socket, complete } = request.raw;
     if (!complete && !reply.raw.closed)
@@ -185,6 +198,15 @@ export class RequestBodies {
     return body.pipe(counter);
   }
 
+  /** A body that its handler takes as it arrives; the receiver bounds its size. */
+  #passed(request: FastifyRequest, body: RequestPayload): Transform {
+    if (codingOf(request.headers["content-encoding"]) !== undefined) throw new Refusal(codedUpload);
+    const passed = new PassThrough();
+    passed.once("end", () => this.uploadEnded(request));
+    destroyWithCaller(passed, request, body);
+    return body.pipe(passed);
+  }
+
   /** Passes bytes on, bounds and reserves them. */
   #counter(request: FastifyRequest, response: ServerResponse, announced?: number): Transform {
     const { bodyBytesMax } = this.#options.config;
@@ -211,6 +233,11 @@ export class RequestBodies {
     done(refusal ?? null);
   };
 }
+
+const codedUpload: Failure = {
+  code: "unsupported_media_type",
+  message: "Send files without 'Content-Encoding'.",
+};
 
 function destroyWithCaller(counter: Transform, { raw }: FastifyRequest, payload: Readable): void {
   payload.once("close", () => {

@@ -1,0 +1,178 @@
+/** OpenAI's files: https://platform.openai.com/docs/api-reference/files */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Failure } from "#dialects/errors.ts";
+import { batchFileBytesMax, batchFileMs, filesListedMax, uploadsOfAccountMax } from "../bounds.ts";
+import type { FileRow } from "../database/tables.ts";
+import { type Form, readForm } from "../internal/form.ts";
+import { sendFailure } from "../internal/internal-server.ts";
+import { type FileDetails, type FileResult, type FileStore, tooLarge } from "./file-store.ts";
+
+/** The purposes of an upload; files that the gateway makes have others. */
+const purposes = ["assistants", "batch", "fine-tune", "vision", "user_data", "evals"];
+
+/** In seconds: https://platform.openai.com/docs/api-reference/files/create#files-create-expires_after */
+const expiryBounds = { min: 3_600, max: 30 * 86_400 };
+
+type WithId = { Params: { id: string } };
+
+interface FileRoutesOptions {
+  files: FileStore;
+  /** Epoch milliseconds. */
+  now(): number;
+}
+
+export function addOpenAiFileRoutes(server: FastifyInstance, { files, now }: FileRoutesOptions): void {
+  const uploads = new Map<string, number>();
+  server.post("/openai/files", async (request, reply) => {
+    const { account } = request.claims;
+    const running = uploads.get(account) ?? 0;
+    if (running >= uploadsOfAccountMax) return sendFailure(reply, tooManyUploads);
+    uploads.set(account, running + 1);
+    try {
+      const uploaded = await upload(files, request, now());
+      return "failure" in uploaded ? sendFailure(reply, uploaded.failure) : openAiFileOf(uploaded.value);
+    } finally {
+      const left = (uploads.get(account) ?? 1) - 1;
+      if (left === 0) uploads.delete(account);
+      else uploads.set(account, left);
+    }
+  });
+  server.get("/openai/files", async (request, reply) => {
+    const page = await pageOf(files, request);
+    return "failure" in page ? sendFailure(reply, page.failure) : page.value;
+  });
+  server.get<WithId>("/openai/files/:id", async (request, reply) => {
+    const row = await findOpenAi(files, request);
+    return row === undefined ? sendFailure(reply, noFile(request.params.id)) : openAiFileOf(row);
+  });
+  server.get<WithId>("/openai/files/:id/content", async (request, reply) => {
+    const row = await findOpenAi(files, request);
+    return row === undefined ? sendFailure(reply, noFile(request.params.id)) : sendContent(files, row, reply);
+  });
+  server.delete<WithId>("/openai/files/:id", async (request, reply) => {
+    const { id } = request.params;
+    const isRemoved = await files.remove(request.claims.account, tokenOf(id));
+    return isRemoved ? { id, object: "file", deleted: true } : sendFailure(reply, noFile(id));
+  });
+}
+
+const openAiIdOf = ({ id }: Pick<FileRow, "id">): string => `file-${id}`;
+
+const openAiFileOf = (row: FileRow) => ({
+  id: openAiIdOf(row),
+  object: "file",
+  bytes: Number(row.bytes),
+  created_at: secondsOf(row.created_at),
+  ...(row.expires_at !== null && { expires_at: secondsOf(row.expires_at) }),
+  filename: row.name,
+  purpose: row.purpose,
+  status: "processed",
+});
+
+/** Sends a file's bytes as ones that a browser shows to nobody. */
+async function sendContent(files: FileStore, row: FileRow, reply: FastifyReply): Promise<FastifyReply> {
+  const bytes = await files.open(row);
+  if (bytes === undefined) throw new Error("the object store has lost a file");
+  return reply
+    .headers({
+      "content-type": "application/octet-stream",
+      "content-length": String(row.bytes),
+      "content-disposition": `attachment; filename*=UTF-8''${encodeURIComponent(row.name).replaceAll("'", "%27")}`,
+      "x-content-type-options": "nosniff",
+    })
+    .send(bytes);
+}
+
+/** A file by OpenAI's name for it; undefined for one of another account, too. */
+const findOpenAi = (files: FileStore, { claims, params: { id } }: FastifyRequest<WithId>) =>
+  files.find(claims.account, tokenOf(id));
+
+/** The id of the row; a text that is no name of a file is none of a row either. */
+const tokenOf = (id: string): string => (id.startsWith("file-") ? id.slice("file-".length) : "");
+
+const secondsOf = (time: Date): number => Math.floor(time.getTime() / 1_000);
+
+/** Clients recognise these words. */
+const noFile = (id: string): Failure => ({
+  code: "not_found",
+  message: `No such File object: ${id.slice(0, 100)}`,
+  param: "id",
+});
+
+const tooManyUploads: Failure = {
+  code: "rate_limited",
+  message: `The account uploads ${uploadsOfAccountMax} files at the same time, as many as it may; wait until some of them have ended.`,
+  retryAfterSeconds: 1,
+};
+
+const invalid = (message: string, param: string) => ({
+  failure: { code: "invalid_request", message, param } as const satisfies Failure,
+});
+
+async function upload(files: FileStore, request: FastifyRequest, now: number): Promise<FileResult<FileRow>> {
+  const { claims, headers } = request;
+  const announced = headers["content-length"];
+  const begun = await files.begin(
+    { account: claims.account, key_id: claims.key },
+    announced === undefined ? undefined : Number(announced),
+  );
+  if ("failure" in begun) return begun;
+  const arriving = begun.value;
+  let isKept = false;
+  try {
+    const form = await readForm(request, "file", (source) => arriving.write(source));
+    if ("failure" in form) return form;
+    const details = detailsOf(form, arriving.bytes, now);
+    if ("failure" in details) return details;
+    const finished = await arriving.finish(details.value);
+    isKept = "value" in finished;
+    return finished;
+  } finally {
+    if (!isKept) await arriving.abandon();
+  }
+}
+
+function detailsOf({ fields, file }: Form, bytes: number, now: number): FileResult<FileDetails> {
+  if (file === undefined) return invalid("The form has no file in its field 'file'.", "file");
+  const purpose = fields.get("purpose");
+  if (purpose === undefined || !purposes.includes(purpose))
+    return invalid(`'purpose' must be one of ${purposes.join(", ")}.`, "purpose");
+  if (purpose === "batch" && bytes > batchFileBytesMax) return { failure: tooLarge(batchFileBytesMax) };
+  const [anchor, seconds] = ["anchor", "seconds"].map((field) => fields.get(`expires_after[${field}]`));
+  const wanted = anchor !== undefined || seconds !== undefined;
+  if (wanted && anchor !== "created_at")
+    return invalid("'expires_after[anchor]' must be 'created_at'.", "expires_after");
+  const { min, max } = expiryBounds;
+  if (wanted && !(/^\d{1,9}$/.test(seconds ?? "") && Number(seconds) >= min && Number(seconds) <= max))
+    return invalid(`'expires_after[seconds]' must be an integer from ${min} to ${max}.`, "expires_after");
+  const lifeMs = wanted ? Number(seconds) * 1_000 : purpose === "batch" ? batchFileMs : undefined;
+  const { name, mediaType } = file;
+  return {
+    value: { name, purpose, media_type: mediaType, expires_at: lifeMs === undefined ? null : new Date(now + lifeMs) },
+  };
+}
+
+async function pageOf(files: FileStore, { claims, query }: FastifyRequest): Promise<FileResult<object>> {
+  const { after, limit = String(filesListedMax), order = "desc", purpose } = query as Record<string, unknown>;
+  if (!/^\d{1,9}$/.test(String(limit)) || Number(limit) < 1 || Number(limit) > filesListedMax)
+    return invalid(`'limit' must be an integer from 1 to ${filesListedMax}.`, "limit");
+  if (order !== "asc" && order !== "desc") return invalid("'order' must be 'asc' or 'desc'.", "order");
+  const last = after === undefined ? undefined : await files.find(claims.account, tokenOf(String(after)));
+  if (after !== undefined && last === undefined) return { failure: { ...noFile(String(after)), param: "after" } };
+  const rows = await files.list(claims.account, {
+    purpose: purpose === undefined ? undefined : String(purpose),
+    limit: Number(limit),
+    order,
+    after: last,
+  });
+  const data = rows.slice(0, Number(limit)).map(openAiFileOf);
+  return {
+    value: {
+      object: "list",
+      data,
+      first_id: data[0]?.id ?? null,
+      last_id: data.at(-1)?.id ?? null,
+      has_more: rows.length > data.length,
+    },
+  };
+}

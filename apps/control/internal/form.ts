@@ -1,0 +1,87 @@
+/** Reads forms (multipart/form-data, RFC 7578) as they arrive, in bounded memory. */
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { Busboy } from "@fastify/busboy";
+import type { FastifyRequest } from "fastify";
+import type { Failure } from "#dialects/errors.ts";
+import { fileNameMax, formFieldBytesMax, formFieldsMax, mediaTypeMax } from "../bounds.ts";
+
+interface FormFile {
+  name: string;
+  mediaType: string;
+}
+
+export interface Form {
+  fields: ReadonlyMap<string, string>;
+  /** Undefined for a form without the file. */
+  file: FormFile | undefined;
+}
+
+/**
+ * Reads the form of a request with one file, in the field `fileField`, whose bytes `store` takes. A
+ * failure of `store` ends the reading.
+ */
+export async function readForm(
+  { body, headers }: Pick<FastifyRequest, "body" | "headers">,
+  fileField: string,
+  store: (source: AsyncIterable<Uint8Array>) => Promise<Failure | undefined>,
+): Promise<Form | { failure: Failure }> {
+  const parser = parserOf(headers["content-type"] ?? "");
+  if (parser === undefined || !(body instanceof Readable)) return { failure: notAForm };
+  const fields = new Map<string, string>();
+  let file: (FormFile & { bytes: Readable; stored: Promise<Failure | undefined> }) | undefined;
+  const ending = new AbortController();
+  // `pipeline` reports the first error; later ones have no listener.
+  parser.on("error", () => undefined);
+  parser.on("field", (name, value, _isNameCut, isValueCut) => {
+    if (isValueCut) ending.abort(new Unreadable(`The form's field '${name}' is too long.`));
+    else fields.set(name, value);
+  });
+  parser.on("file", (field, bytes, name, _encoding, mediaType) => {
+    bytes.on("error", () => ending.abort(new Unreadable(notAForm.message)));
+    if (field !== fileField || file !== undefined) return void bytes.resume();
+    const stored = store(bytes);
+    stored.then(
+      (failure) => failure && ending.abort(failure),
+      (error) => ending.abort(error),
+    );
+    file = { name: nameOf(name), mediaType: mediaType.slice(0, mediaTypeMax), bytes, stored };
+  });
+  try {
+    await pipeline(body, parser, { signal: ending.signal });
+    const failure = await file?.stored;
+    return failure === undefined ? { fields, file } : { failure };
+  } catch (error) {
+    file?.bytes.destroy(error as Error);
+    const failure = await file?.stored.catch(() => undefined);
+    if (failure !== undefined) return { failure };
+    const { reason } = ending.signal;
+    if (reason !== undefined && !(reason instanceof Unreadable)) throw reason;
+    return { failure: { ...notAForm, message: reason?.message ?? notAForm.message } };
+  }
+}
+
+class Unreadable extends Error {}
+
+const notAForm: Failure = {
+  code: "invalid_request",
+  message: "The body is not a whole form; send the file as 'multipart/form-data'.",
+};
+
+function parserOf(contentType: string) {
+  try {
+    return new Busboy({
+      headers: { "content-type": contentType },
+      limits: { fields: formFieldsMax, fieldSize: formFieldBytesMax, headerPairs: 20, parts: 2 * formFieldsMax },
+    });
+  } catch {
+    return undefined;
+  }
+}
+
+/** A name without control characters, which a database and a header can have. */
+const nameOf = (name: string): string =>
+  name
+    .replaceAll(/\p{Cc}/gu, "_")
+    .slice(0, fileNameMax)
+    .toWellFormed() || "file";

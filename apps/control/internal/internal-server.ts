@@ -1,0 +1,69 @@
+/**
+ * The server for requests of ingresses: they have authenticated the caller, and sign what they say
+ * about it. Bodies are streams. An answer is in the format of the caller's API; a failure is
+ * neutral, and the ingress gives it the format of the caller's dialect.
+ */
+import { rm } from "node:fs/promises";
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { Logger } from "pino";
+import {
+  type CallerClaims,
+  InternalVerifier,
+  internalFailureHeader,
+  internalSignatureHeader,
+} from "#access/internal-signature.ts";
+import { type Failure, internalFailure, statuses } from "#dialects/errors.ts";
+import type { Clock } from "#service/clock.ts";
+import { listen } from "#service/operations.ts";
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** The caller whose ingress sends the request. */
+    claims: CallerClaims;
+  }
+}
+
+interface InternalServerOptions {
+  secret: string;
+  clock: Clock;
+  log: Logger;
+}
+
+/** A server without routes. */
+export function createInternalServer({ secret, clock, log }: InternalServerOptions): FastifyInstance {
+  const verifier = new InternalVerifier(secret);
+  const server = Fastify({ forceCloseConnections: true, requestTimeout: 0 });
+  server.decorateRequest("claims");
+  server.addHook("onRequest", async (request, reply) => {
+    const signed = { receiver: "control", method: request.method, url: request.url } as const;
+    const claims = verifier.verify(request.headers[internalSignatureHeader], signed, clock.epoch());
+    if (claims === undefined) return reply.code(401).send();
+    request.claims = claims as CallerClaims;
+  });
+  server.removeAllContentTypeParsers();
+  server.addContentTypeParser("*", (_request, body, done) => done(null, body));
+  server.setErrorHandler((error, request, reply) => {
+    log.error({ err: error, path: request.routeOptions.url }, "a request of an ingress failed");
+    return sendFailure(reply, internalFailure);
+  });
+  server.setNotFoundHandler(({ method }: FastifyRequest, reply) =>
+    sendFailure(reply, { code: "path_not_found", message: `There is no ${method} here.` }),
+  );
+  return server;
+}
+
+export const sendFailure = (reply: FastifyReply, failure: Failure): FastifyReply =>
+  reply.code(statuses[failure.code]).header(internalFailureHeader, "1").send(failure);
+
+/** `address` is `<host>:<port>`, or `unix:<path>`. Resolves to it as ingresses call it. */
+export async function listenInternally(server: FastifyInstance, address: string): Promise<string> {
+  const [, path] = /^unix:(.+)$/.exec(address) ?? [];
+  if (path === undefined) {
+    const colon = address.lastIndexOf(":");
+    return listen(server, address.slice(0, colon).replaceAll(/[[\]]/g, ""), Number(address.slice(colon + 1)));
+  }
+  // A process that was killed leaves its socket behind.
+  await rm(path, { force: true });
+  await server.listen({ path });
+  return address;
+}

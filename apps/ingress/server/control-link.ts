@@ -1,0 +1,136 @@
+/**
+ * Passes requests on to control, as streams in both directions: control has what callers upload.
+ * The caller is authenticated here; a signature tells control who it is.
+ */
+import { Agent, request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
+import type { Readable } from "node:stream";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import {
+  type CallerClaims,
+  internalFailureHeader,
+  internalSignatureHeader,
+  signInternal,
+} from "#access/internal-signature.ts";
+import type { Failure } from "#dialects/errors.ts";
+import type { Clock } from "#service/clock.ts";
+import { controlFailureBytesMax, controlSilenceMs, controlSocketsMax } from "../common/bounds.ts";
+import { unavailable } from "../common/failures.ts";
+import { Refusal } from "../common/refusal.ts";
+
+interface ControlLinkOptions {
+  /** `http://<host>:<port>`, or `unix:<path>`. */
+  url: string;
+  secret: string;
+  clock: Clock;
+}
+
+/** The account of a key whose record names none, as control imports it. */
+const defaultAccount = "default";
+
+export class ControlLink {
+  readonly #options: ControlLinkOptions;
+  readonly #target: RequestOptions;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: controlSocketsMax });
+
+  constructor(options: ControlLinkOptions) {
+    this.#options = options;
+    const [, socketPath] = /^unix:(.+)$/.exec(options.url) ?? [];
+    const { hostname, port } = new URL(socketPath === undefined ? options.url : "http://control");
+    this.#target = socketPath === undefined ? { hostname: hostname.replaceAll(/[[\]]/g, ""), port } : { socketPath };
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  /**
+   * Sends a caller's request to control as one for `path`, with its query, and the answer back.
+   * Rejects with a Refusal if control refuses or does not answer.
+   */
+  async forward(request: FastifyRequest, reply: FastifyReply, path: string): Promise<FastifyReply> {
+    const answer = await this.#send(request, path).catch((error: unknown) => {
+      throw error instanceof Refusal ? error : new Refusal(controlUnreachable);
+    });
+    if (answer.headers[internalFailureHeader] !== undefined) throw new Refusal(await failureIn(answer));
+    if (answer.statusCode === 401) throw new Refusal(controlUnreachable);
+    for (const [name, value] of Object.entries(answer.headers))
+      if (value !== undefined && !ownHeaders.has(name)) reply.header(name, value);
+    return reply.code(answer.statusCode ?? 500).send(answer);
+  }
+
+  /** Resolves when control answers, which may be before it has the whole body. */
+  #send(request: FastifyRequest, path: string): Promise<IncomingMessage> {
+    const { method, headers } = request;
+    const body = request.body as Readable | undefined;
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    const outgoing = httpRequest({
+      ...this.#target,
+      agent: this.#agent,
+      method,
+      path,
+      timeout: controlSilenceMs,
+      headers: {
+        ...passedHeadersOf(headers),
+        [internalSignatureHeader]: this.#signatureOf(request, path),
+      },
+    });
+    outgoing.once("response", resolve);
+    outgoing.once("error", reject);
+    outgoing.once("timeout", () => outgoing.destroy(new Error("control is silent")));
+    if (body === undefined) outgoing.end();
+    else {
+      body.once("error", (error) => {
+        reject(error);
+        outgoing.destroy();
+      });
+      body.once("close", () => {
+        if (!body.readableEnded) outgoing.destroy();
+      });
+      body.pipe(outgoing);
+      // The rest of a body that control refuses is read and discarded.
+      outgoing.once("response", ({ headers: { [internalFailureHeader]: failure } }) => {
+        if (failure !== undefined) body.unpipe(outgoing).resume();
+      });
+    }
+    return promise;
+  }
+
+  #signatureOf({ method, caller, id, protocol, host }: FastifyRequest, url: string): string {
+    const claims: CallerClaims = {
+      key: caller.id,
+      account: caller.account ?? defaultAccount,
+      group: caller.group,
+      request: id,
+      origin: `${protocol}://${host}`,
+    };
+    const { secret, clock } = this.#options;
+    return signInternal(secret, { receiver: "control", method, url }, claims, clock.epoch());
+  }
+}
+
+const controlUnreachable: Failure = {
+  ...unavailable,
+  message: "The gateway's store of files cannot be reached at the moment; try again in a moment.",
+};
+
+/** Headers of a caller that control reads. */
+const passedHeaders = ["content-type", "content-length", "transfer-encoding"];
+
+const passedHeadersOf = (headers: FastifyRequest["headers"]) =>
+  Object.fromEntries(
+    Object.entries(headers).filter(([name]) => passedHeaders.includes(name) || name.startsWith("x-goog-upload-")),
+  );
+
+/** Headers of a connection, which are not passed on. */
+const ownHeaders = new Set(["connection", "keep-alive", "transfer-encoding", "date"]);
+
+async function failureIn(answer: IncomingMessage): Promise<Failure> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of answer as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > controlFailureBytesMax) return controlUnreachable;
+    chunks.push(chunk);
+  }
+  return JSON.parse(Buffer.concat(chunks).toString()) as Failure;
+}
