@@ -88,7 +88,7 @@ const floors: Record<string, string[][]> = {
 /** Packages that only some folders may use; all others are free. */
 const packages: Record<string, string[]> = {
   bullmq: ["libs/relay/redis"],
-  undici: ["apps/worker", "apps/control/alerts", "libs/service"],
+  undici: ["apps/worker", "apps/control/alerts", "apps/control/batches", "libs/service"],
   "google-auth-library": ["apps/worker"],
   "@smithy": ["apps/worker"],
   "@aws-sdk": ["apps/worker", "libs/objects"],

@@ -211,3 +211,41 @@ export const fileNameMax = 255;
 export const mediaTypeMax = 100;
 /** Uploads of one account at the same time, in one process. */
 export const uploadsOfAccountMax = 32;
+
+// Batches.
+/** What a process works on is free for others this long after its last renewal. */
+export const batchLeaseMs = 15_000;
+export const batchRenewEveryMs = 2_000;
+/** How often a process looks for batches to check, to run and to end. */
+export const batchEveryMs = 500;
+/** A request of a batch; a longer one is larger than the bodies that ingresses take by default. */
+export const batchLineBytesMax = 32 << 20;
+/** Faults of an input that are listed. */
+export const inputFaultsMax = 1_000;
+/** The lines of a chunk, and the bytes of its bodies if it has several. */
+export const chunkLinesMax = 200;
+export const chunkBytesMax = 2 << 20;
+/** Chunks that a process runs at once. */
+export const chunksRunningMax = 32;
+/** Results of a chunk are stored when they have waited so long, or are so large. */
+export const segmentEveryMs = 250;
+export const segmentBytesMax = 2 << 20;
+/** Bytes of results that are put in order at once. */
+export const orderedBytesMax = 32 << 20;
+/** A response to a line. */
+export const lineAnswerBytesMax = 64 << 20;
+/** How long a line's request may take. */
+export const lineMs = 3_600_000;
+/** How often a line is sent whose request failed at an upstream. */
+export const lineSendsMax = 3;
+/** How often a line is sent whose connection broke. */
+export const lineBreaksMax = 10;
+/** Pauses before a line is sent again. */
+export const linePauseMs = 1_000;
+export const linePauseMsMax = 60_000;
+/** How long running lines may take when the process stops. */
+export const lineDrainMs = 5_000;
+/** Rows of chunks that are read at once. */
+export const chunkRowsMax = 500;
+/** How long results are stored after the end of a batch. */
+export const batchResultsDays = 30;

@@ -23,6 +23,7 @@ import { up as mailedInvitations } from "./migrations/0014-mailed-invitations.ts
 import { up as cacheSavings } from "./migrations/0015-cache-savings.ts";
 import { up as keyPriority } from "./migrations/0016-key-priority.ts";
 import { up as files } from "./migrations/0017-files.ts";
+import { up as batches } from "./migrations/0018-batches.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -42,6 +43,7 @@ const migrations: Record<string, Migration> = {
   "0015-cache-savings": { up: cacheSavings },
   "0016-key-priority": { up: keyPriority },
   "0017-files": { up: files },
+  "0018-batches": { up: batches },
 };
 const lastOwn = Object.keys(migrations).at(-1) as string;
 

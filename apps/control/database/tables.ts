@@ -2,6 +2,10 @@
 import type { ColumnType } from "kysely";
 import type { Limits } from "#access/limits.ts";
 import type { PriorityName } from "#access/priority.ts";
+import type { UnansweredReason } from "../batches/format.ts";
+import type { BatchDialect } from "../batches/formats.ts";
+import type { InputFault } from "../batches/input-check.ts";
+import type { BatchState } from "../batches/state.ts";
 import type { Dimension, Measure, UsageRow } from "../ledger/columns.ts";
 import type { SignInTables } from "../sign-in/tables.ts";
 
@@ -178,6 +182,65 @@ export interface FileRow {
   expires_at: Date | null;
 }
 
+export interface BatchRow {
+  id: string;
+  account: string;
+  key_id: string;
+  dialect: BatchDialect;
+  /** The path of its requests. */
+  endpoint: string;
+  /** Null for several. */
+  model: string | null;
+  name: string | null;
+  state: BatchState;
+  input_file_id: string | null;
+  output_file_id: string | null;
+  error_file_id: string | null;
+  output_expires_seconds: number | null;
+  metadata: Json<Record<string, string>> | null;
+  /** Why its input was refused. */
+  faults: ColumnType<InputFault[], string | undefined, string>;
+  /** Why no further lines are executed. */
+  stop_reason: UnansweredReason | null;
+  is_cancelled: ColumnType<boolean, boolean | undefined, boolean>;
+  /** Its lines; 0 until its input was checked. */
+  total: ColumnType<number, number | undefined, number>;
+  /** Counts of lines; null until it is over. */
+  succeeded: number | null;
+  errored: number | null;
+  cancelled: number | null;
+  expired: number | null;
+  /** The estimate of its lines' input. */
+  tokens: ColumnType<bigint, bigint | undefined, bigint>;
+  created_at: Date;
+  expires_at: Date;
+  started_at: Date | null;
+  cancelling_at: Date | null;
+  finalizing_at: Date | null;
+  ended_at: Date | null;
+  lease_until: Date | null;
+  runs: ColumnType<number, number | undefined, number>;
+}
+
+export interface BatchChunkRow {
+  batch_id: string;
+  place: number;
+  /** Counts from 0. */
+  first_line: number;
+  lines: number;
+  is_done: ColumnType<boolean, boolean | undefined, boolean>;
+  succeeded: ColumnType<number, number | undefined, number>;
+  errored: ColumnType<number, number | undefined, number>;
+  cancelled: ColumnType<number, number | undefined, number>;
+  expired: ColumnType<number, number | undefined, number>;
+  /** The objects with its results so far. */
+  segments: ColumnType<string[], string | undefined, string>;
+  /** When its first run began. */
+  started_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
+  lease_until: ColumnType<Date | null, Date | null | undefined, Date | null>;
+  runs: ColumnType<number, number | undefined, number>;
+}
+
 export interface Tables extends SignInTables {
   usage: UsageRow;
   usage_totals: UsageTotalsRow;
@@ -194,4 +257,6 @@ export interface Tables extends SignInTables {
   settings: SettingsRow;
   views: ViewRow;
   files: FileRow;
+  batches: BatchRow;
+  batch_chunks: BatchChunkRow;
 }

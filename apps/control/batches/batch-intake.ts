@@ -1,0 +1,121 @@
+/**
+ * Takes the input of a batch: checks every line, and stores the lines in chunks. Nothing runs before
+ * all of it was checked. An interrupted intake is repeated from the start.
+ */
+import { bytesPerToken } from "#dialects/usage.ts";
+import { batchLineBytesMax, chunkBytesMax, chunkLinesMax, inputFaultsMax } from "../bounds.ts";
+import { type AcceptedInput, acceptBatch, type Batch, rejectBatch } from "./batch-rows.ts";
+import { type ChunkLine, encodeInput, objectNames } from "./chunk-format.ts";
+import type { BatchContext } from "./context.ts";
+import type { RequestLine } from "./format.ts";
+import { batchFormats } from "./formats.ts";
+import { InputCheck, type InputFault } from "./input-check.ts";
+import { type InputLine, linesOf } from "./input-lines.ts";
+
+type BatchInput = Pick<Batch, "id" | "account" | "runs" | "dialect" | "endpoint" | "model">;
+
+/** Checks the file of a batch, which then runs or has failed. */
+export async function takeFile(context: BatchContext, batch: Batch): Promise<void> {
+  const { files, database, clock } = context;
+  const file = await files.open(batch.account, batch.input_file_id ?? "");
+  const lines = file && linesOf(file.content, batchLineBytesMax);
+  const faults = lines === undefined ? [missingFile] : await takeLines(context, batch, lines);
+  if (faults.length > 0) await rejectBatch(database, batch, faults, new Date(clock.epoch()));
+}
+
+const missingFile: InputFault = {
+  code: "file_not_readable",
+  message: "The input file does not exist any more.",
+  line: null,
+  param: "input_file_id",
+};
+
+/**
+ * Checks and stores lines, and opens the batch. Resolves to the faults that refuse it; then nothing
+ * of it is stored.
+ */
+export async function takeLines(
+  context: BatchContext,
+  batch: BatchInput & { key_id: string },
+  lines: AsyncIterable<InputLine>,
+): Promise<InputFault[]> {
+  const { database, objects, clock, bounds } = context;
+  const format = batchFormats[batch.dialect];
+  const check = new InputCheck({
+    format,
+    endpoint: batch.endpoint,
+    bounds: {
+      linesMax: bounds.linesMax ?? format.linesMax,
+      bytesMax: format.bytesMax,
+      lineBytesMax: batchLineBytesMax,
+      faultsMax: inputFaultsMax,
+    },
+    allowsModel: await context.modelsOf(batch.key_id),
+  });
+  const chunks = new ChunkWriter((place, input) =>
+    objects.write(batch.account, objectNames.input(batch.id, place), input),
+  );
+  for await (const line of lines) {
+    const request = check.add(line);
+    if (request !== undefined && check.faults.length === 0) await chunks.add(request);
+    if (check.isOver) break;
+  }
+  check.end();
+  const { faults } = check;
+  if (faults.length === 0) {
+    const input = { ...(await chunks.end()), model: check.model ?? batch.model };
+    const { tokensMax } = bounds;
+    const outcome = await acceptBatch(database, batch, input, { tokensMax, now: new Date(clock.epoch()) });
+    if (outcome === "accepted") return [];
+    if (outcome === "exhausted") faults.push(tooManyTokens(tokensMax));
+  }
+  await objects.delete(batch.account, chunks.names(batch.id));
+  return faults;
+}
+
+const tooManyTokens = (tokensMax: number): InputFault => ({
+  code: "token_limit_exceeded",
+  message: `The batches of this account that are not over have at most ${tokensMax} tokens of input. Try again when some of them are.`,
+  line: null,
+  param: null,
+});
+
+class ChunkWriter {
+  readonly #write: (place: number, input: Buffer) => Promise<void>;
+  readonly #chunks: { place: number; first_line: number; lines: number }[] = [];
+  #lines: ChunkLine[] = [];
+  #bytes = 0;
+  #total = 0;
+  #tokens = 0;
+
+  constructor(write: (place: number, input: Buffer) => Promise<void>) {
+    this.#write = write;
+  }
+
+  async add(request: RequestLine): Promise<void> {
+    const { length } = request.body;
+    if (this.#lines.length === chunkLinesMax || (this.#lines.length > 0 && this.#bytes + length > chunkBytesMax))
+      await this.#store();
+    this.#lines.push(request);
+    this.#bytes += length;
+    this.#tokens += Math.ceil(length / bytesPerToken);
+  }
+
+  async end(): Promise<Omit<AcceptedInput, "model">> {
+    if (this.#lines.length > 0) await this.#store();
+    return { chunks: this.#chunks, total: this.#total, tokens: BigInt(this.#tokens) };
+  }
+
+  names(batch: string): string[] {
+    return this.#chunks.map(({ place }) => objectNames.input(batch, place));
+  }
+
+  async #store(): Promise<void> {
+    const [place, lines] = [this.#chunks.length, this.#lines];
+    this.#chunks.push({ place, first_line: this.#total, lines: lines.length });
+    this.#total += lines.length;
+    this.#lines = [];
+    this.#bytes = 0;
+    await this.#write(place, encodeInput(lines));
+  }
+}

@@ -1,0 +1,321 @@
+/**
+ * Runs the lines of a chunk that have no result yet, and stores their results: first in segments, as
+ * they come, at the end in the order of the lines. A line whose result is stored never runs again.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "#service/clock.ts";
+import { linePauseMs, orderedBytesMax, segmentBytesMax, segmentEveryMs } from "../bounds.ts";
+import type { Database } from "../database/database.ts";
+import {
+  addSegment,
+  type Batch,
+  type BatchProgress,
+  type Chunk,
+  completeChunk,
+  type LineCounts,
+  stopBatch,
+} from "./batch-rows.ts";
+import {
+  type ChunkLine,
+  decodeInput,
+  decodeResults,
+  encodeResults,
+  type LineResult,
+  lineIdOf,
+  objectNames,
+} from "./chunk-format.ts";
+import { isSuccess, type LineOutcome, type UnansweredReason } from "./format.ts";
+import { batchFormats } from "./formats.ts";
+import type { SendLine } from "./line-sender.ts";
+import type { LineSlots } from "./line-slots.ts";
+import { type LineAttempts, type LineVerdict, pauseMsOf, verdictOf } from "./line-verdict.ts";
+import type { BatchObjects } from "./ports.ts";
+
+export interface ChunkRunDeps {
+  database: Database;
+  objects: BatchObjects;
+  send: SendLine;
+  slots: LineSlots;
+  clock: Clock;
+}
+
+/** The state of a batch that all its chunks in this process share. */
+export interface BatchPause {
+  /** No line is sent before this time, on the process's clock. */
+  until: number;
+}
+
+export interface ChunkSource {
+  chunk: Chunk;
+  batch: Batch;
+  keyHash: string;
+  pause: BatchPause;
+}
+
+/** The run has lost its chunk, or the process stops. */
+class RunEnded extends Error {}
+
+export class ChunkRun {
+  readonly #deps: ChunkRunDeps;
+  readonly #source: ChunkSource;
+  readonly #draining = new AbortController();
+  readonly #ending = new AbortController();
+  #progress: BatchProgress;
+  #results: LineResult[] = [];
+  #resultBytes = 0;
+  #counts = noCounts();
+  #segments: string[];
+  #flushed: Promise<void> = Promise.resolve();
+  #flushTimer: NodeJS.Timeout | undefined;
+  /** Lines that have neither begun nor ended. */
+  waitingLines = 0;
+
+  constructor(deps: ChunkRunDeps, source: ChunkSource) {
+    this.#deps = deps;
+    this.#source = source;
+    this.#progress = source.batch;
+    this.#segments = [...source.chunk.segments];
+    this.waitingLines = source.chunk.lines;
+  }
+
+  get chunk(): Chunk {
+    return this.#source.chunk;
+  }
+
+  /** Undefined for a run that has lost its chunk: it ends. */
+  follow(progress: BatchProgress | undefined): void {
+    if (progress === undefined) this.#ending.abort(new RunEnded());
+    else this.#progress = { ...progress, stop_reason: progress.stop_reason ?? this.#progress.stop_reason };
+  }
+
+  /** Begins no further line. */
+  drain(): void {
+    this.#draining.abort(new RunEnded());
+  }
+
+  /** Gives up the lines that run. */
+  end(): void {
+    this.#draining.abort(new RunEnded());
+    this.#ending.abort(new RunEnded());
+  }
+
+  /**
+   * Resolves when the chunk is complete, or the run has ended before. Rejects when its objects cannot
+   * be read.
+   */
+  async run(): Promise<void> {
+    const { chunk, batch } = this.#source;
+    const input = await this.#read(objectNames.input(chunk.batch_id, chunk.place));
+    const stored = new Set<number>();
+    for await (const segment of this.#storedSegments())
+      for (const { place } of decodeResults(segment)) stored.add(place);
+    this.waitingLines = chunk.lines - stored.size;
+    const running = new Set<Promise<void>>();
+    const failures: unknown[] = [];
+    const failed = (error: unknown) => void failures.push(error);
+    try {
+      for (const [place, line] of decodeInput(input).entries()) {
+        if (stored.has(place)) continue;
+        const reason = await this.#begin();
+        this.waitingLines--;
+        const one = (
+          reason === undefined ? this.#runLine(place, line) : this.#add(place, line, { kind: "unanswered", reason })
+        ).catch(failed);
+        running.add(one);
+        void one.then(() => running.delete(one));
+        if (reason !== undefined) await one;
+        if (failures.length > 0) break;
+      }
+    } catch (error) {
+      failed(error);
+    }
+    await Promise.all(running);
+    await this.#flush().catch(failed);
+    const [failure] = failures;
+    if (failure instanceof RunEnded) return;
+    if (failure !== undefined) throw failure;
+    await this.#complete(batch, chunk);
+  }
+
+  /**
+   * Waits for the end of a pause and for a slot. Resolves to why the line is not executed; undefined
+   * if it has a slot now. `earliest` is on the process's clock.
+   */
+  async #begin(earliest = Number.NEGATIVE_INFINITY): Promise<UnansweredReason | undefined> {
+    const { pause } = this.#source;
+    const { slots, clock } = this.#deps;
+    const { signal } = this.#draining;
+    for (;;) {
+      signal.throwIfAborted();
+      const reason = this.#unansweredReason();
+      if (reason !== undefined) return reason;
+      const waitMs = Math.max(pause.until, earliest) - clock.now();
+      if (waitMs > 0) {
+        await delay(Math.min(waitMs, linePauseMs), undefined, { signal }).catch(() => undefined);
+        continue;
+      }
+      await slots.take();
+      const mayBegin = !signal.aborted && pause.until <= clock.now() && this.#unansweredReason() === undefined;
+      if (mayBegin) return undefined;
+      slots.free();
+    }
+  }
+
+  /** Why lines that have not begun are not executed. */
+  #unansweredReason(): UnansweredReason | undefined {
+    const { state, expires_at, stop_reason } = this.#progress;
+    if (state === "cancelling") return "cancelled";
+    if (stop_reason !== null) return stop_reason;
+    return expires_at.getTime() <= this.#deps.clock.epoch() ? "expired" : undefined;
+  }
+
+  /** Runs a line that has a slot until it has a result. */
+  async #runLine(place: number, line: ChunkLine): Promise<void> {
+    const { pause } = this.#source;
+    const { slots, clock } = this.#deps;
+    const attempts: LineAttempts = { failures: 0, breaks: 0, waits: 0 };
+    for (;;) {
+      const verdict = await this.#send(place, line, attempts).finally(() => slots.free());
+      if (verdict.kind === "unanswered") return await this.#add(place, line, verdict);
+      if (verdict.kind === "result") {
+        slots.answered();
+        if (verdict.stops !== undefined) await this.#stop(verdict.stops);
+        return await this.#add(place, line, { ...verdict.answer, kind: "answered" });
+      }
+      attempts[verdict.kind]++;
+      if (verdict.isBusy) slots.reduce();
+      const until = clock.now() + verdict.pauseMs;
+      if (verdict.concerns === "batch") pause.until = Math.max(pause.until, until);
+      this.waitingLines++;
+      const reason = await this.#begin(until);
+      this.waitingLines--;
+      if (reason !== undefined) return await this.#add(place, line, { kind: "unanswered", reason });
+    }
+  }
+
+  async #send(place: number, line: ChunkLine, attempts: LineAttempts): Promise<LineVerdict> {
+    const { chunk, batch, keyHash } = this.#source;
+    const { signal } = this.#ending;
+    const request = {
+      keyHash,
+      batch: batch.id,
+      path: batch.endpoint,
+      body: line.body,
+      generationId: `gen_${lineIdOf(batch.id, chunk.first_line + place)}`,
+      receivedAt: chunk.started_at?.getTime() ?? 0,
+      sends: (chunk.runs - 1) * sendsPerRun + Math.min(attempts.failures + attempts.breaks, sendsPerRun - 1),
+    };
+    const result = await this.#deps.send(request, signal).catch((error) => {
+      signal.throwIfAborted();
+      throw error;
+    });
+    return verdictOf(result, attempts);
+  }
+
+  async #stop(reason: UnansweredReason): Promise<void> {
+    this.#progress = { ...this.#progress, stop_reason: reason };
+    await this.#stored(() => stopBatch(this.#deps.database, this.#source.batch.id, reason));
+  }
+
+  async #add(place: number, line: ChunkLine, outcome: LineOutcome): Promise<void> {
+    const { batch, chunk } = this.#source;
+    const format = batchFormats[batch.dialect];
+    const bytes = format.write(line, lineIdOf(batch.id, chunk.first_line + place), outcome);
+    const kind = format.hasErrorFile && !isSuccess(outcome) ? "error" : "output";
+    this.#results.push({ place, kind, bytes });
+    this.#resultBytes += bytes.length;
+    this.#counts[countOf(outcome)]++;
+    this.#flushTimer ??= setTimeout(() => void this.#flush().catch(() => this.end()), segmentEveryMs);
+    if (this.#resultBytes >= segmentBytesMax) await this.#flush();
+  }
+
+  /** Stores the results so far. */
+  #flush(): Promise<void> {
+    this.#flushed = this.#flushed.then(async () => {
+      clearTimeout(this.#flushTimer);
+      this.#flushTimer = undefined;
+      if (this.#results.length === 0) return;
+      const { chunk, batch } = this.#source;
+      const [results, counts] = [this.#results, this.#counts];
+      this.#results = [];
+      this.#resultBytes = 0;
+      this.#counts = noCounts();
+      const segment = `${chunk.runs}-${this.#segments.length}`;
+      await this.#stored(() =>
+        this.#deps.objects.write(
+          batch.account,
+          objectNames.segment(batch.id, chunk.place, segment),
+          encodeResults(results),
+        ),
+      );
+      const isAdded = await this.#stored(() => addSegment(this.#deps.database, chunk, segment, counts));
+      if (!isAdded) throw new RunEnded();
+      this.#segments.push(segment);
+    });
+    return this.#flushed;
+  }
+
+  /** Repeats a change while the storage is away: its lines would run again otherwise. */
+  async #stored<Result>(change: () => Promise<Result>): Promise<Result> {
+    for (let attempt = 0; ; attempt++)
+      try {
+        return await change();
+      } catch (error) {
+        if (this.#ending.signal.aborted) throw error;
+        await delay(pauseMsOf(attempt), undefined, { signal: this.#ending.signal }).catch(() => undefined);
+      }
+  }
+
+  /** Puts the results in order, as many bytes at once as memory is meant for. */
+  async #complete({ account, id }: Batch, chunk: Chunk): Promise<void> {
+    const { objects, database } = this.#deps;
+    const names: string[] = [];
+    for await (const results of this.#ordered()) {
+      const name = `${chunk.runs}-ordered-${names.length}`;
+      await this.#stored(() => objects.write(account, objectNames.segment(id, chunk.place, name), results));
+      names.push(name);
+    }
+    if (!(await this.#stored(() => completeChunk(database, chunk, names)))) return;
+    const outdated = this.#segments.map((segment) => objectNames.segment(id, chunk.place, segment));
+    await objects.delete(account, [objectNames.input(id, chunk.place), ...outdated]).catch(() => undefined);
+  }
+
+  async *#ordered(): AsyncGenerator<Buffer> {
+    const sizes = new Map<number, number>();
+    for await (const segment of this.#storedSegments())
+      for (const { place, bytes } of decodeResults(segment)) sizes.set(place, bytes.length);
+    const places = [...sizes.keys()].sort((one, other) => one - other);
+    for (let from = 0, to = 0; from < places.length; from = to) {
+      for (let bytes = 0; to < places.length && (to === from || bytes <= orderedBytesMax); to++)
+        bytes += sizes.get(places[to] as number) ?? 0;
+      const window = new Map<number, LineResult | undefined>(places.slice(from, to).map((place) => [place, undefined]));
+      for await (const segment of this.#storedSegments())
+        for (const result of decodeResults(segment)) if (window.has(result.place)) window.set(result.place, result);
+      yield encodeResults([...window.values()].filter((result) => result !== undefined));
+    }
+  }
+
+  async *#storedSegments(): AsyncGenerator<Buffer> {
+    const { chunk } = this.#source;
+    for (const segment of this.#segments)
+      yield await this.#read(objectNames.segment(chunk.batch_id, chunk.place, segment));
+  }
+
+  async #read(name: string): Promise<Buffer> {
+    const bytes = await this.#stored(() => this.#deps.objects.read(this.#source.batch.account, name));
+    if (bytes === undefined) throw new Error("an object of a batch is missing");
+    return bytes;
+  }
+}
+
+/** Sends of one run that have ranks of their own in the ledger. */
+const sendsPerRun = 4;
+
+const noCounts = (): LineCounts => ({ succeeded: 0, errored: 0, cancelled: 0, expired: 0 });
+
+const countOf = (outcome: LineOutcome): keyof LineCounts => {
+  if (isSuccess(outcome)) return "succeeded";
+  return outcome.kind === "unanswered" && (outcome.reason === "cancelled" || outcome.reason === "expired")
+    ? outcome.reason
+    : "errored";
+};

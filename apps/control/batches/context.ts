@@ -1,0 +1,23 @@
+/** The parts of control that batches use. */
+import type { Clock } from "#service/clock.ts";
+import type { Database } from "../database/database.ts";
+import type { BatchFiles, BatchObjects } from "./ports.ts";
+
+export interface BatchBounds {
+  /** Lines of one batch; by default as many as its vendor allows. */
+  linesMax: number | undefined;
+  /** The estimated tokens of all batches of an account that are not over. */
+  tokensMax: number;
+  /** Batches of an account that are not over. */
+  batchesMax: number;
+}
+
+export interface BatchContext {
+  database: Database;
+  objects: BatchObjects;
+  files: BatchFiles;
+  clock: Clock;
+  bounds: BatchBounds;
+  /** Whether a key may use a model; none if the key does not exist any more. */
+  modelsOf(keyId: string): Promise<(model: string) => boolean>;
+}

@@ -1,0 +1,21 @@
+/** The formats of the requests and results of batches. */
+import { parseJson } from "#wire/json/parse.ts";
+import { anthropicFormat } from "./anthropic-format.ts";
+import { type BatchFormat, LineFault, type RequestLine } from "./format.ts";
+import { geminiFormat } from "./gemini-format.ts";
+import { openaiFormat } from "./openai-format.ts";
+
+export const batchFormats = {
+  openai: openaiFormat,
+  anthropic: anthropicFormat,
+  gemini: geminiFormat,
+} satisfies Record<string, BatchFormat>;
+export type BatchDialect = keyof typeof batchFormats;
+
+export function readLine(format: BatchFormat, bytes: Buffer, endpoint: string): RequestLine | LineFault {
+  try {
+    return format.read(parseJson(bytes), bytes, endpoint);
+  } catch {
+    return new LineFault("invalid_json_line", "This line is not parseable as valid JSON.");
+  }
+}
