@@ -213,7 +213,7 @@ export const mediaTypeMax = 100;
 export const uploadsOfAccountMax = 32;
 
 // Batches.
-/** What a process works on is free for others this long after its last renewal. */
+/** A lease that is not renewed ends after this time. */
 export const batchLeaseMs = 15_000;
 export const batchRenewEveryMs = 2_000;
 /** How often a process looks for batches to check, to run and to end. */

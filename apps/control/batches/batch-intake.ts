@@ -1,6 +1,6 @@
 /**
- * Takes the input of a batch: checks every line, and stores the lines in chunks. Nothing runs before
- * all of it was checked. An interrupted intake is repeated from the start.
+ * Takes the input of a batch: checks every line, and stores the lines in chunks. Nothing runs
+ * before all of it was checked. An interrupted intake is repeated from the start.
  */
 import { bytesPerToken } from "#dialects/usage.ts";
 import { batchLineBytesMax, chunkBytesMax, chunkLinesMax, inputFaultsMax } from "../bounds.ts";
@@ -34,7 +34,7 @@ const missingFile: InputFault = {
  * Checks and stores lines, and opens the batch. Resolves to the faults that refuse it; then nothing
  * of it is stored.
  */
-export async function takeLines(
+async function takeLines(
   context: BatchContext,
   batch: BatchInput & { key_id: string },
   lines: AsyncIterable<InputLine>,

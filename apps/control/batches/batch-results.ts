@@ -8,7 +8,7 @@ import type { BatchContext } from "./context.ts";
 import { batchFormats } from "./formats.ts";
 
 /** Lines, each with its end. Of both kinds without `kind`. Objects are read one by one. */
-export async function* resultsOf(
+async function* resultsOf(
   { database, objects }: Pick<BatchContext, "database" | "objects">,
   { id, account }: Pick<Batch, "id" | "account">,
   kind?: ResultKind,
@@ -81,7 +81,7 @@ const resultFileId = (batch: string, kind: ResultKind): string =>
   `file-${createHash("sha256").update(`${batch} ${kind}`).digest("hex").slice(0, 32)}`;
 
 /** Deletes the lines and the results of a batch. */
-export async function deleteChunks(
+async function deleteChunks(
   { database, objects }: Pick<BatchContext, "database" | "objects">,
   { id, account }: Pick<Batch, "id" | "account">,
 ): Promise<void> {

@@ -1,7 +1,7 @@
 /**
- * The rows of batches and their chunks. A chunk, or a batch that is checked or ended, belongs to the
- * process that has its lease. The number of its run fences off a process that lost it: each change
- * names the run.
+ * The rows of batches and their chunks. A chunk, or a batch that is checked or ended, belongs to
+ * the process that has its lease. The number of its run fences off a process that lost it: each
+ * change names the run.
  */
 import { type Selectable, sql } from "kysely";
 import { batchLeaseMs } from "../bounds.ts";
@@ -9,7 +9,7 @@ import type { Database } from "../database/database.ts";
 import type { BatchChunkRow, BatchRow } from "../database/tables.ts";
 import type { UnansweredReason } from "./format.ts";
 import type { InputFault } from "./input-check.ts";
-import { type BatchState, endStateOf, finalStates, statesBefore } from "./state.ts";
+import { type BatchState, endStateOf, statesBefore } from "./state.ts";
 
 export type Batch = Selectable<BatchRow>;
 export type Chunk = Selectable<BatchChunkRow>;
@@ -81,8 +81,8 @@ export async function finishBatches(database: Database, now: Date): Promise<numb
 }
 
 /**
- * Takes a chunk of lines: of the account with the fewest running chunks, of its oldest batch, the
- * first one. None of a paused batch.
+ * Takes a chunk of lines: of the account with the fewest running chunks that has not had a turn for
+ * longest, of its oldest batch, the first one. None of a paused batch.
  */
 export async function claimChunk(
   database: Database,
@@ -92,16 +92,20 @@ export async function claimChunk(
     with running as (
       select b.account, count(*) as chunks from batch_chunks c join batches b on b.id = c.batch_id
       where b.ended_at is null and not c.is_done and c.lease_until >= now() group by b.account
+    ), ranked as (
+      select b.id, b.created_at, coalesce(r.chunks, 0) as chunks, max(b.claimed_at) over (partition by b.account) as turn
+      from batches b left join running r on r.account = b.account
+      where b.ended_at is null and b.state in (${sql.join(statesBefore("finish"))})
+        and not ${JSON.stringify(pausedBatches)}::jsonb @> to_jsonb(b.id)
     ), next as (
       select c.batch_id, c.place
-      from batches b left join running r on r.account = b.account
+      from (select id from ranked order by chunks, turn nulls first, created_at, id) b
       cross join lateral (
         select batch_id, place from batch_chunks
         where batch_id = b.id and not is_done and ${isFree} order by place limit 1 for update skip locked
-      ) c
-      where b.ended_at is null and b.state in (${sql.join(statesBefore("finish"))})
-        and not ${JSON.stringify(pausedBatches)}::jsonb @> to_jsonb(b.id)
-      order by coalesce(r.chunks, 0), b.created_at, b.id limit 1
+      ) c limit 1
+    ), claimed as (
+      update batches set claimed_at = now() from next where id = next.batch_id
     )
     update batch_chunks c set lease_until = ${leaseEnd}, runs = runs + 1, started_at = coalesce(started_at, now())
     from next where c.batch_id = next.batch_id and c.place = next.place returning c.*`.execute(database);
@@ -118,12 +122,12 @@ export async function claimChunk(
 }
 
 type ChunkRun = Pick<Chunk, "batch_id" | "place" | "runs">;
-/** What a run must know of its batch. */
+/** A run follows these changes of its batch. */
 export type BatchProgress = Pick<Batch, "state" | "expires_at" | "stop_reason">;
 
 /**
- * Renews the leases of runs. Resolves to the progress of each one's batch, in their order; undefined
- * for a run that has lost its chunk.
+ * Renews the leases of runs. Resolves to the progress of each one's batch, in their order;
+ * undefined for a run that has lost its chunk.
  */
 export async function renewChunks(
   database: Database,
@@ -230,7 +234,7 @@ export async function acceptBatch(
 const accountLock = 7_201_017;
 
 /** Until the transaction ends, no other one adds to the account's batches. */
-export const lockAccount = async (transaction: Database, account: string): Promise<void> => {
+const lockAccount = async (transaction: Database, account: string): Promise<void> => {
   await sql`select pg_advisory_xact_lock(${accountLock}, hashtext(${account}))`.execute(transaction);
 };
 
@@ -312,6 +316,3 @@ export async function cancelBatch(database: Database, id: string, now: Date): Pr
       .execute();
   });
 }
-
-/** Whether a batch is over. */
-export const isOver = ({ state }: Pick<Batch, "state">): boolean => finalStates.includes(state);

@@ -38,6 +38,7 @@ export class BatchRunner {
   readonly #tasks: PeriodicTask[];
   readonly #main: PeriodicTask;
   #isClosing = false;
+  #isWoken = false;
 
   constructor(options: BatchRunnerOptions) {
     this.#options = options;
@@ -66,8 +67,11 @@ export class BatchRunner {
     return this.#slots.taken;
   }
 
-  /** A batch was created or cancelled. */
-  readonly wake = (): void => void this.#main.run();
+  /** There is more to do: a batch was created, or lines are missing. */
+  readonly wake = (): void => {
+    this.#isWoken = true;
+    void this.#main.run();
+  };
 
   /** Lets running lines end, if they do so in time. */
   async close(): Promise<void> {
@@ -85,10 +89,13 @@ export class BatchRunner {
 
   async #work(): Promise<void> {
     const { database, clock } = this.#options;
-    await this.#takeBatch(["validating"], takeFile);
-    await this.#takeChunks();
-    await finishBatches(database, new Date(clock.epoch()));
-    await this.#takeBatch(["finalizing"], endBatch);
+    do {
+      this.#isWoken = false;
+      await this.#takeBatch(["validating"], takeFile);
+      await this.#takeChunks();
+      await finishBatches(database, new Date(clock.epoch()));
+      await this.#takeBatch(["finalizing"], endBatch);
+    } while (this.#isWoken && !this.#isClosing);
   }
 
   /** One batch of each state at a time. */
@@ -117,7 +124,7 @@ export class BatchRunner {
       if (claim === undefined) return;
       const pause = this.#pauses.get(claim.batch.id) ?? { until: Number.NEGATIVE_INFINITY };
       this.#pauses.set(claim.batch.id, pause);
-      const run = new ChunkRun({ ...this.#options, slots: this.#slots }, { ...claim, pause });
+      const run = new ChunkRun({ ...this.#options, slots: this.#slots, wake: this.wake }, { ...claim, pause });
       const running = run
         .run()
         .catch((error) =>
@@ -131,7 +138,10 @@ export class BatchRunner {
     }
   }
 
-  /** Whether the lines of running chunks do not fill the slots. Those of a paused batch do not count. */
+  /**
+   * Whether the lines of running chunks do not fill the slots. Those of a paused batch do not
+   * count.
+   */
   #needsLines(): boolean {
     const now = this.#options.clock.now();
     const waiting = [...this.#runs.keys()]

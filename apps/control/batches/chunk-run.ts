@@ -1,6 +1,7 @@
 /**
- * Runs the lines of a chunk that have no result yet, and stores their results: first in segments, as
- * they come, at the end in the order of the lines. A line whose result is stored never runs again.
+ * Runs the lines of a chunk that have no result yet, and stores their results: first in segments,
+ * as they come, at the end in the order of the lines. A line whose result is stored never runs
+ * again.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Clock } from "#service/clock.ts";
@@ -37,12 +38,16 @@ export interface ChunkRunDeps {
   send: SendLine;
   slots: LineSlots;
   clock: Clock;
+  /** Called when no line waits any more. */
+  wake(): void;
 }
 
 /** The state of a batch that all its chunks in this process share. */
 export interface BatchPause {
   /** No line is sent before this time, on the process's clock. */
   until: number;
+  /** Why no further line is sent. */
+  stopReason?: UnansweredReason;
 }
 
 export interface ChunkSource {
@@ -85,7 +90,7 @@ export class ChunkRun {
   /** Undefined for a run that has lost its chunk: it ends. */
   follow(progress: BatchProgress | undefined): void {
     if (progress === undefined) this.#ending.abort(new RunEnded());
-    else this.#progress = { ...progress, stop_reason: progress.stop_reason ?? this.#progress.stop_reason };
+    else this.#progress = progress;
   }
 
   /** Begins no further line. */
@@ -100,8 +105,8 @@ export class ChunkRun {
   }
 
   /**
-   * Resolves when the chunk is complete, or the run has ended before. Rejects when its objects cannot
-   * be read.
+   * Resolves when the chunk is complete, or the run has ended before. Rejects when its objects
+   * cannot be read.
    */
   async run(): Promise<void> {
     const { chunk, batch } = this.#source;
@@ -117,7 +122,7 @@ export class ChunkRun {
       for (const [place, line] of decodeInput(input).entries()) {
         if (stored.has(place)) continue;
         const reason = await this.#begin();
-        this.waitingLines--;
+        if (--this.waitingLines === 0) this.#deps.wake();
         const one = (
           reason === undefined ? this.#runLine(place, line) : this.#add(place, line, { kind: "unanswered", reason })
         ).catch(failed);
@@ -138,8 +143,8 @@ export class ChunkRun {
   }
 
   /**
-   * Waits for the end of a pause and for a slot. Resolves to why the line is not executed; undefined
-   * if it has a slot now. `earliest` is on the process's clock.
+   * Waits for the end of a pause and for a slot. Resolves to why the line is not executed;
+   * undefined if it has a slot now. `earliest` is on the process's clock.
    */
   async #begin(earliest = Number.NEGATIVE_INFINITY): Promise<UnansweredReason | undefined> {
     const { pause } = this.#source;
@@ -165,27 +170,35 @@ export class ChunkRun {
   #unansweredReason(): UnansweredReason | undefined {
     const { state, expires_at, stop_reason } = this.#progress;
     if (state === "cancelling") return "cancelled";
-    if (stop_reason !== null) return stop_reason;
+    const stopReason = this.#source.pause.stopReason ?? stop_reason;
+    if (stopReason !== null) return stopReason;
     return expires_at.getTime() <= this.#deps.clock.epoch() ? "expired" : undefined;
   }
 
   /** Runs a line that has a slot until it has a result. */
   async #runLine(place: number, line: ChunkLine): Promise<void> {
-    const { pause } = this.#source;
-    const { slots, clock } = this.#deps;
+    const { pause, batch } = this.#source;
+    const { slots, clock, database } = this.#deps;
     const attempts: LineAttempts = { failures: 0, breaks: 0, waits: 0 };
     for (;;) {
-      const verdict = await this.#send(place, line, attempts).finally(() => slots.free());
+      const verdict = await this.#send(place, line, attempts);
+      if (verdict.kind === "result") {
+        if (verdict.stops !== undefined) pause.stopReason = verdict.stops;
+        slots.answered();
+      }
+      const until = clock.now() + ("pauseMs" in verdict ? verdict.pauseMs : 0);
+      if ("concerns" in verdict && verdict.concerns === "batch") pause.until = Math.max(pause.until, until);
+      if ("isBusy" in verdict && verdict.isBusy) slots.reduce();
+      // Only now, so that the next line knows all this.
+      slots.free();
       if (verdict.kind === "unanswered") return await this.#add(place, line, verdict);
       if (verdict.kind === "result") {
-        slots.answered();
-        if (verdict.stops !== undefined) await this.#stop(verdict.stops);
-        return await this.#add(place, line, { ...verdict.answer, kind: "answered" });
+        await this.#add(place, line, { ...verdict.answer, kind: "answered" });
+        const { stops } = verdict;
+        if (stops !== undefined) await this.#stored(() => stopBatch(database, batch.id, stops));
+        return;
       }
       attempts[verdict.kind]++;
-      if (verdict.isBusy) slots.reduce();
-      const until = clock.now() + verdict.pauseMs;
-      if (verdict.concerns === "batch") pause.until = Math.max(pause.until, until);
       this.waitingLines++;
       const reason = await this.#begin(until);
       this.waitingLines--;
@@ -205,16 +218,13 @@ export class ChunkRun {
       receivedAt: chunk.started_at?.getTime() ?? 0,
       sends: (chunk.runs - 1) * sendsPerRun + Math.min(attempts.failures + attempts.breaks, sendsPerRun - 1),
     };
-    const result = await this.#deps.send(request, signal).catch((error) => {
+    try {
+      return verdictOf(await this.#deps.send(request, signal), attempts);
+    } catch (error) {
+      this.#deps.slots.free();
       signal.throwIfAborted();
       throw error;
-    });
-    return verdictOf(result, attempts);
-  }
-
-  async #stop(reason: UnansweredReason): Promise<void> {
-    this.#progress = { ...this.#progress, stop_reason: reason };
-    await this.#stored(() => stopBatch(this.#deps.database, this.#source.batch.id, reason));
+    }
   }
 
   async #add(place: number, line: ChunkLine, outcome: LineOutcome): Promise<void> {

@@ -3,7 +3,7 @@ import type { Clock } from "#service/clock.ts";
 import type { Database } from "../database/database.ts";
 import type { BatchFiles, BatchObjects } from "./ports.ts";
 
-export interface BatchBounds {
+interface BatchBounds {
   /** Lines of one batch; by default as many as its vendor allows. */
   linesMax: number | undefined;
   /** The estimated tokens of all batches of an account that are not over. */

@@ -16,7 +16,7 @@ export function memberBytes<Name extends string>(bytes: Buffer, name: Name): Buf
  * JSON without line ends, which may be only between its tokens. Returns the same bytes if there are
  * none.
  */
-export function onOneLine(json: Buffer): Buffer {
+function onOneLine(json: Buffer): Buffer {
   if (!json.includes(0x0a) && !json.includes(0x0d)) return json;
   return Buffer.from(json.map((byte) => (byte === 0x0a || byte === 0x0d ? 0x20 : byte)));
 }

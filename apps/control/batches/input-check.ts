@@ -1,6 +1,6 @@
 /**
- * Checks the input of a batch line by line before any of it runs. Memory is bounded by the number of
- * lines: of a line only a part of its id's hash is remembered.
+ * Checks the input of a batch line by line before any of it runs. Memory is bounded by the number
+ * of lines: of a line only a part of its id's hash is remembered.
  */
 import { hash } from "node:crypto";
 import { type BatchFormat, type InputFaultCode, LineFault, type RequestLine } from "./format.ts";
@@ -15,7 +15,7 @@ export interface InputFault {
   param: string | null;
 }
 
-export interface InputBounds {
+interface InputBounds {
   linesMax: number;
   bytesMax: number;
   lineBytesMax: number;

@@ -30,8 +30,8 @@ export interface LineAnswer {
 }
 
 /**
- * `unreachable`: no ingress took the request. `broken`: the connection broke, so the line may have been
- * answered.
+ * `unreachable`: no ingress took the request. `broken`: the connection broke, so the line may have
+ * been answered.
  */
 export type SendResult = LineAnswer | "unreachable" | "broken" | "too_large";
 
@@ -48,7 +48,7 @@ export interface LineSenderOptions {
 export class LineSender implements AsyncDisposable {
   readonly #options: LineSenderOptions;
   readonly #pool: Pool;
-  /** Of the ingress's address. */
+  /** The path of the ingress's address. */
   readonly #prefix: string;
 
   constructor(options: LineSenderOptions) {

@@ -6,7 +6,6 @@ import { type BatchFormat, LineFault, type RequestLine, reasonTexts, type Unansw
 import { joined, memberBytes, membersOf, plainObjectOf } from "./format-parts.ts";
 
 const customIdLengthMax = 512;
-/** Of the object that describes a batch's request. */
 const fault = (message: string, param: string) => new LineFault("invalid_request", message, param);
 
 /** Some clients leave out the version. */

@@ -6,7 +6,7 @@ export interface BatchObjects {
   write(account: string, name: string, bytes: Buffer): Promise<void>;
   /** Undefined if there is none. */
   read(account: string, name: string): Promise<Buffer | undefined>;
-  /** Those that do not exist are ignored. */
+  /** Ignores names without an object. */
   delete(account: string, names: readonly string[]): Promise<void>;
 }
 

@@ -219,6 +219,8 @@ export interface BatchRow {
   finalizing_at: Date | null;
   ended_at: Date | null;
   lease_until: Date | null;
+  /** When one of its chunks was last taken. */
+  claimed_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
   runs: ColumnType<number, number | undefined, number>;
 }
 

@@ -33,6 +33,7 @@ export async function up(database: Kysely<unknown>): Promise<void> {
       finalizing_at timestamptz,
       ended_at timestamptz,
       lease_until timestamptz,
+      claimed_at timestamptz,
       runs int not null default 0
     )`.execute(database);
   await sql`create index batches_by_account on batches (account, created_at desc, id desc)`.execute(database);
