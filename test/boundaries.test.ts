@@ -58,6 +58,7 @@ const folders: Record<string, string[]> = {
     "libs/ledger",
     "libs/objects",
     "libs/service",
+    "libs/wire",
   ],
   "apps/console": ["libs/api"],
   "apps/simulator": ["libs/service"],
