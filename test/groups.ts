@@ -53,10 +53,10 @@ const groups = {
     "e2e/{compressed-bodies,operations,protocols,realtime-usage,refused-handshakes,responses-socket,resumable,secret-files,shares}.test.ts",
   ],
   "requests-3": [
-    "e2e/{faults,queue-place,reasoning-turns,repairs,shedding,stored-responses,strict-upstreams,unknown-paths,upstream-limits,usage,verbatim}.test.ts",
+    "e2e/{faults,queue-place,reasoning-turns,repairs,shedding,stored-responses,strict-upstreams,unknown-paths,upstream-limits,usage,vendor-limits,verbatim}.test.ts",
   ],
   worker: [
-    "simulator/{faults,main,prompt-cache,realtime,server}.test.ts",
+    "simulator/{faults,main,prompt-cache,rate-limits,realtime,server}.test.ts",
     "worker/{attachments,preparation,routing}/*.test.ts",
     "worker/upstream/{connections,session-call,upstreams}.test.ts",
     "worker/*.test.ts",

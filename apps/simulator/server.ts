@@ -3,7 +3,7 @@
  * it is a write to a socket.
  */
 import { hash } from "node:crypto";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type Clock, systemClock } from "#service/clock.ts";
 import { type Dialect, Refused, type SentFault, type SimulatedRequest } from "./dialects/dialect.ts";
@@ -12,6 +12,7 @@ import { dialects } from "./dialects/registry.ts";
 import { createJournal, type Journal } from "./journal.ts";
 import { type Playing, playEvents, playRefusal, playWhole, sendJson } from "./play.ts";
 import { createPromptCaches } from "./prompt-cache.ts";
+import { countedTokensOf, createRateLimits, openaiLimitHeaders } from "./rate-limits.ts";
 import { addRealtime } from "./realtime/server.ts";
 import { bodyValueOf } from "./request-body.ts";
 import {
@@ -58,7 +59,7 @@ export interface SimulatorOptions {
   key?: string;
   /** Default settings of every answer; its model and its header override them. */
   defaults?: SettingValues;
-  /** For the life of cached prompts. */
+  /** For the life of cached prompts, and for rate limits. */
   clock?: Pick<Clock, "now">;
 }
 
@@ -90,6 +91,7 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
   const journal = createJournal();
   const wheel = createWheel();
   const series = createSeries();
+  const takeLimits = createRateLimits(() => clock.now());
   const cacheOf = createPromptCaches(() => clock.now());
   /**
    * Longer than any client's pool keeps an idle connection, so that the server never closes one as
@@ -146,7 +148,7 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
     });
     const requestId = `req_${bodySha256.slice(0, 24)}`;
     const errorBody = (fault: SentFault) => (dialect?.errorBody ?? openaiErrorBody)({ ...fault, requestId });
-    const headers = { [dialect?.requestIdHeader ?? "x-request-id"]: requestId };
+    const headers: OutgoingHttpHeaders = { [dialect?.requestIdHeader ?? "x-request-id"]: requestId };
     const playing = { response, wheel, journal, entry, errorBody, headers, retryInBody: dialect?.retryInBody ?? false };
     const refuse = (status: number, message: string) => playRefusal(playing, status, errorBody({ status, message }));
     if (dialect === undefined) return refuse(404, `There is no ${method} ${path}.`);
@@ -157,12 +159,22 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
     if (read.kind === "bad") return refuse(bytes === undefined ? 413 : 400, read.fault);
     const settings = settingsFor(model, headerOf(request, "x-simulate"), defaults);
     if (settings.kind === "bad") return refuse(400, settings.fault);
+    const scope = `${credential ?? authorization} ${model}`;
+    const { limitRequests, limitTokens } = settings.value;
+    if (limitRequests !== undefined || limitTokens !== undefined) {
+      const { limits, retryMs } = takeLimits(scope, settings.value, countedTokensOf(bytes?.toString() ?? ""));
+      Object.assign(headers, (dialect.limitHeaders ?? openaiLimitHeaders)(limits, Date.now()));
+      const retryAfter = String(Math.ceil(retryMs / 1_000));
+      if (retryMs > 0 && !playing.retryInBody) Object.assign(headers, { "retry-after": retryAfter });
+      if (retryMs > 0)
+        return playRefusal(playing, 429, errorBody({ status: 429, message: "Rate limit reached.", retryAfter }));
+    }
     perform(
       dialect,
       { ...playing, settings: seriesSettings(settings.value, id ?? model) },
       {
         ...{ method, path, query, headers: request.headers, body, digest: bodySha256 },
-        cache: settings.value.promptCache ? cacheOf(`${credential ?? authorization} ${model}`) : undefined,
+        cache: settings.value.promptCache ? cacheOf(scope) : undefined,
       },
     );
   };

@@ -88,6 +88,21 @@ export const settingTable = {
     tokensMax,
     "The shortest prompt that `prompt-cache` caches by marks, in tokens. Unset: 1024.",
   ),
+  "limit-requests": integer(
+    1,
+    1_000_000,
+    "Requests of one credential and model that are accepted within `limit-period`. Responses state what is left, and further requests get 429.",
+  ),
+  "limit-tokens": integer(
+    1,
+    1_000_000_000,
+    "The same for tokens: those of the prompt, and the most that the request allows for the answer.",
+  ),
+  "limit-period": integer(1, delayMsMax, "The time in which a used-up limit is full again, in ms. Unset: 60000."),
+  "limit-window": {
+    kind: "flag",
+    description: "Limits are full again at once, instead of being refilled all the time.",
+  },
   "image-bytes": integer(0, 33_554_432, "Minimum size of a generated image, in bytes."),
   usage: {
     kind: "choice",
@@ -154,6 +169,10 @@ export interface Settings {
   cachedTokens: number | undefined;
   promptCache: boolean;
   cacheTokensMin: number;
+  limitRequests: number | undefined;
+  limitTokens: number | undefined;
+  limitPeriodMs: number;
+  limitWindow: boolean;
   imageBytesMin: number;
   usage: (typeof usageModes)[number];
   earlyOpening: boolean;
@@ -255,6 +274,10 @@ function mergedOf(values: SettingValues): Settings {
     cachedTokens: number("cached"),
     promptCache: values.has("prompt-cache"),
     cacheTokensMin: number("cache-minimum") ?? 1_024,
+    limitRequests: number("limit-requests"),
+    limitTokens: number("limit-tokens"),
+    limitPeriodMs: number("limit-period") ?? 60_000,
+    limitWindow: values.has("limit-window"),
     imageBytesMin: number("image-bytes") ?? 0,
     usage: usageModes.find((mode) => mode === text("usage")) ?? "asked",
     earlyOpening: values.has("early-opening"),

@@ -263,6 +263,21 @@ export const vendorWindowSeconds = 61;
 export const firstOutputTokens = 500;
 /** How much the last answer counts in a mean. */
 export const meanWeight = 0.1;
+/**
+ * A worker takes what is left of a vendor's limit in blocks, each this part of it or what a call
+ * needs, and loses what it has not used after a time.
+ */
+export const blockShare = 32;
+export const blockMs = 30_000;
+/** How soon a worker asks again for a limit whose new window ends nobody knows when. */
+export const assumedAskMs = 500;
+/** Below this part of a limit, all workers learn of any other use of it. */
+export const scarceShare = 8;
+/** Targets whose vendors' limits are remembered, and how long beyond the limits' periods. */
+export const limitedTargetsMax = 1_000;
+export const limitLifeMs = 3_600_000;
+/** The last announcements about credentials and limits that Redis keeps. */
+export const newsMax = 2_000;
 /** The longest that an attempt waits for a target's limit with `whenFull: wait`. */
 export const fullWaitMsMax = 60_000;
 /** How soon an upstream that does not answer at all is checked again. */
@@ -313,5 +328,5 @@ export const bindingMs = 3_600_000;
 export const bindingRenewedMs = 900_000;
 /** Bindings in Redis, and in the memory of each worker. */
 export const bindingsMax = 100_000;
-/** Bindings that a worker reads at a time. */
-export const bindingsReadMax = 1_000;
+/** Announcements that a worker reads at a time. */
+export const announcementsReadMax = 1_000;

@@ -27,7 +27,7 @@ import { createAttachmentFetcher } from "./attachments/attachment-fetcher.ts";
 import { RequestAttachments } from "./attachments/request-attachments.ts";
 import { AnswerPace } from "./attempt/answer-frames.ts";
 import { Attempt, type AttemptDeps } from "./attempt/attempt.ts";
-import { drainCheckMs, intakeEveryMs, usageCheckMs, watchMs } from "./bounds.ts";
+import { cooldownAskedMsMax, drainCheckMs, intakeEveryMs, newsMax, usageCheckMs, watchMs } from "./bounds.ts";
 import { followCatalogue } from "./catalogue.ts";
 import { capacitiesOf, type WorkerConfig } from "./config.ts";
 import { Intake } from "./intake.ts";
@@ -41,6 +41,7 @@ import { measureUsage } from "./process-usage.ts";
 import { WorkerQueues } from "./queues.ts";
 import type { WorkerRedis } from "./redis.ts";
 import { openRelay, type WorkerRelay } from "./relay.ts";
+import { Announcements } from "./routing/announcements.ts";
 import { Bindings } from "./routing/bindings.ts";
 import { CircuitBreakers } from "./routing/circuit-breakers.ts";
 import { ContentTimes } from "./routing/content-times.ts";
@@ -48,6 +49,7 @@ import { Credentials } from "./routing/credentials.ts";
 import { RefusedFields } from "./routing/refused-fields.ts";
 import { Routing } from "./routing/routing.ts";
 import { Slots } from "./routing/slots.ts";
+import { VendorLimits } from "./routing/vendor-limits.ts";
 import { isProxied } from "./upstream/connections.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 
@@ -95,7 +97,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     opened.defer(() => tracing.close());
   }
   opened.defer(() => upstreams.close());
-  const credentials = new Credentials();
+  const credentials = new Credentials((text) => news.announce("cooldown", text));
   opened.defer(() => secrets.close());
   const catalogue = followCatalogue(options, (credential) => credentials.replaced(credential));
   opened.defer(() => catalogue.close());
@@ -129,10 +131,28 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     ...(tracing === undefined ? [] : [traceSubscriber(tracing.export, clock, catalogue.current)]),
     ...(deps.subscribers ?? []),
   );
-  const routing = openRouting({ redis, keyspace, upstreams, credentials, clock, controls, events }, opened);
+  const announce = (text: string) => news.announce("limits", text);
+  const vendorLimits = new VendorLimits({ redis, keyspace, clock, announce });
+  const heard: Record<string, (text: string, ageMs: number) => void> = {
+    limits: (text) => vendorLimits.hear(text),
+    cooldown: (text, ageMs) => credentials.hear(text, ageMs, clock.now()),
+  };
+  const news = new Announcements({
+    redis,
+    subscriber,
+    keyspace,
+    clock,
+    names: { stream: keyspace.routingNews, channel: keyspace.routingNewsChanged },
+    entriesMax: newsMax,
+    lifeMs: cooldownAskedMsMax,
+    hear: (name, text, ageMs) => heard[name]?.(text, ageMs),
+  });
+  opened.defer(() => news.close());
   const bindings = new Bindings({ redis, subscriber, keyspace, clock });
   opened.defer(() => bindings.close());
-  await withStartupTimeLimits(redis, () => bindings.start());
+  await withStartupTimeLimits(redis, () => Promise.all([bindings.start(), news.start()]));
+  const parts = { redis, keyspace, upstreams, credentials, vendorLimits, clock, controls, events };
+  const routing = openRouting(parts, opened);
   const attachments = openAttachments(config, opened);
   const preparationThread = new PreparationThread();
   opened.defer(() => preparationThread.close());
@@ -242,6 +262,7 @@ interface RoutingParts {
   circuitBreakers: CircuitBreakers;
   slots: Slots;
   credentials: Credentials;
+  vendorLimits: VendorLimits;
 }
 
 interface RoutingBackends {
@@ -249,13 +270,14 @@ interface RoutingBackends {
   keyspace: Keyspace;
   upstreams: Upstreams;
   credentials: Credentials;
+  vendorLimits: VendorLimits;
   clock: Clock;
   controls: OperatorControls;
   events: EventSink<WorkerEvents>;
 }
 
 function openRouting(
-  { redis, keyspace, upstreams, credentials, clock, controls, events }: RoutingBackends,
+  { redis, keyspace, upstreams, credentials, vendorLimits, clock, controls, events }: RoutingBackends,
   opened: AsyncDisposableStack,
 ): RoutingParts {
   const circuitBreakers = new CircuitBreakers(redis, keyspace.circuitBreakers, clock, { controls, events });
@@ -265,10 +287,11 @@ function openRouting(
   slots.start();
   opened.defer(() => slots.close());
   return {
-    routing: new Routing({ circuitBreakers, slots, credentials, upstreams, clock }),
+    routing: new Routing({ circuitBreakers, slots, credentials, vendorLimits, upstreams, clock }),
     circuitBreakers,
     slots,
     credentials,
+    vendorLimits,
   };
 }
 
@@ -293,7 +316,7 @@ const statusOf = (
   catalogue: CatalogueWatch,
   queues: WorkerQueues,
   { limit, saturated }: Intake,
-  { circuitBreakers, credentials, slots }: RoutingParts,
+  { circuitBreakers, credentials, vendorLimits, slots }: RoutingParts,
   load: TargetLoad,
   clock: Clock,
 ) => ({
@@ -310,6 +333,7 @@ const statusOf = (
   targets: circuitBreakers.states(clock.now()),
   targetLoad: load.read(),
   coolingCredentials: credentials.cooling(clock.now()),
+  vendorLimits: vendorLimits.waiting(),
   slots: slots.taken(),
 });
 

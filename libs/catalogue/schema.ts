@@ -247,6 +247,17 @@ const upstream = Type.Object(
       description:
         "What a request does that is over a limit of the upstream, or of all credentials at its target. `next`: it goes to the next target, and waits where none is left. `wait`: it waits for this target for up to a minute, and then goes on. `refuse`: it fails at once, with 429 for requests and tokens per minute and 503 for concurrency.",
     }),
+    rateLimitHeaders: Type.Enum(["obey", "ignore"] as const, {
+      default: "obey",
+      description:
+        "The rate limits that the upstream states in its responses (`x-ratelimit-*`, `anthropic-ratelimit-*`). `obey`: while nothing is left of one, no worker sends a request to that target with that credential. `ignore`: for an upstream whose headers are wrong.",
+    }),
+    countsMaxTokens: Type.Optional(
+      Type.Boolean({
+        description:
+          "Whether the vendor's limits of tokens count the most tokens that a request allows for its answer (`max_tokens` and its like), instead of those of the answer. Default: true at OpenAI, Azure, Cerebras and Bedrock, by the host of `baseUrl`, otherwise false.",
+      }),
+    ),
     prefill: Type.Boolean({
       default: false,
       description:

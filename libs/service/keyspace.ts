@@ -70,6 +70,12 @@ export function keyspaceOf(namespace: string, protocols: Protocols = ownProtocol
     bindings: family("bindings"),
     /** Pub/sub channel: announces an entry of `bindings`. */
     bindingsChanged: `${namespace}:bindings:changed`,
+    /** Stream: what workers learn about credentials and vendors' limits (announcements.ts). */
+    routingNews: `${family("routing")}:news`,
+    /** Pub/sub channel: announces an entry of `routingNews`. */
+    routingNewsChanged: `${namespace}:routing:news:changed`,
+    /** Hash: a limit that the vendor of a target stated → what is left of it (JSON). */
+    vendorLimits: (target: string) => `${family("routing")}:limits:${target}`,
     /** Hash: an upstream's target → its circuit breaker (JSON). */
     circuitBreakers: family("circuit-breakers"),
     /**

@@ -148,6 +148,7 @@ export interface GatewayOptions {
 
 export interface SeenRequest {
   model: string;
+  status: number;
   outcome?: string;
   chunksSent: number;
   at: number;

@@ -2,8 +2,9 @@
  * The interface of a dialect: it reads a request of its wire format and makes the whole answer;
  * `play.ts` decides when and how much of it is sent.
  */
-import type { IncomingHttpHeaders } from "node:http";
+import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import type { PromptCache } from "../prompt-cache.ts";
+import type { StatedLimit } from "../rate-limits.ts";
 import type { Settings } from "../settings.ts";
 
 export interface SimulatedRequest {
@@ -102,6 +103,8 @@ export interface Dialect {
   credentialOf?(request: Pick<SimulatedRequest, "query" | "headers">): string | undefined;
   /** The header with the request's id; `x-request-id` by default. */
   requestIdHeader?: string;
+  /** The headers that state rate limits; those of OpenAI by default. `epoch` is epoch ms. */
+  limitHeaders?(limits: readonly StatedLimit[], epoch: number): OutgoingHttpHeaders;
   /** The time to retry is in the error's body instead of a header. */
   retryInBody?: boolean;
 }

@@ -29,6 +29,7 @@ import type { Catalogue, CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { type Failure, internalFailure } from "#dialects/errors.ts";
 import { Refusal } from "#dialects/neutral/field-support.ts";
 import { isFlexIn } from "#dialects/neutral/service-tier.ts";
+import { tokensMaxIn } from "#dialects/neutral/tokens-max.ts";
 import { betaPath, withoutFields } from "#dialects/repairs/omitted-fields.ts";
 import type { Repair } from "#dialects/repairs/repairs.ts";
 import { bytesPerToken, plainUsageOf, type Usage } from "#dialects/usage.ts";
@@ -295,6 +296,7 @@ export class Attempt {
       caller: account ?? keyId,
       credentials: this.#affinity?.credentialsAt(candidate),
       inputTokens: body.length / bytesPerToken,
+      outputTokensMax: () => outputTokensMaxIn(exchange.request.body),
     });
     if (permission.kind === "blocked") {
       retryState.blocked(candidate, permission, clock.now());
@@ -412,6 +414,7 @@ export class Attempt {
   #headArrived(call: TargetCall, status: number, headers: UpstreamHeaders): void {
     const { clock } = this.#deps;
     call.headArrived({ status, headers, arrivedAt: clock.epoch() }, clock.now());
+    call.permit.answered(headers);
     if (call.streams && !call.isError) this.#reports.report(call);
     const { unlessThere } = call.exchange;
     if (unlessThere !== undefined && noEndpointStatuses.includes(status)) this.#answerInstead(call, unlessThere);
@@ -876,6 +879,9 @@ function changes({ body, headers }: Exchange["request"], repair: Repair): boolea
   );
   return hasBeta || (Buffer.isBuffer(body) && withoutFields(body, repair.fields) !== body);
 }
+
+const outputTokensMaxIn = (body: Exchange["request"]["body"]): number | undefined =>
+  Buffer.isBuffer(body) ? tokensMaxIn(body) : undefined;
 
 const isFlex = ({ body }: Exchange["request"]): boolean => Buffer.isBuffer(body) && isFlexIn(body);
 

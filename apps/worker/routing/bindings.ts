@@ -3,24 +3,8 @@
  * all of them in memory, so that a request asks Redis for none; a session that moves costs one
  * command, which stores its binding and announces it.
  */
-import type { Clock } from "#service/clock.ts";
-import type { Keyspace } from "#service/keyspace.ts";
-import type { Redis } from "#service/redis.ts";
-import { runScript, scriptOf } from "#service/script.ts";
-import { bindingMs, bindingRenewedMs, bindingsMax, bindingsReadMax } from "../bounds.ts";
-
-/**
- * KEYS[1] the stream of bindings. ARGV a session, its place (empty: it has none any more), the
- * channel, entries at most, their life in ms. Announces "<id> <session> <place>".
- */
-const bindScript = scriptOf(
-  `local id = redis.call("XADD", KEYS[1], "MAXLEN", "~", ARGV[4], "*", ARGV[1], ARGV[2])
-redis.call("PEXPIRE", KEYS[1], ARGV[5])
-redis.call("PUBLISH", ARGV[3], id .. " " .. ARGV[1] .. " " .. ARGV[2])
-return id
-`,
-  "refuse",
-);
+import { bindingMs, bindingRenewedMs, bindingsMax } from "../bounds.ts";
+import { Announcements, type AnnouncementsDeps } from "./announcements.ts";
 
 interface Binding {
   place: string;
@@ -28,34 +12,29 @@ interface Binding {
   announcedAt: number;
 }
 
-export interface BindingsDeps {
-  redis: Redis;
-  /** A shared connection in subscriber mode. */
-  subscriber: Redis;
-  keyspace: Pick<Keyspace, "bindings" | "bindingsChanged">;
-  clock: Clock;
-}
-
 export class Bindings {
-  readonly #deps: BindingsDeps;
-  readonly #channel: Buffer;
+  readonly #clock: AnnouncementsDeps["clock"];
+  readonly #announcements: Announcements;
   /** The one that was used longest ago is the first. */
   readonly #bindings = new Map<string, Binding>();
-  /** The last entry of the stream that is known here. */
-  #lastId = "-";
 
-  constructor(deps: BindingsDeps) {
-    this.#deps = deps;
-    this.#channel = Buffer.from(deps.keyspace.bindingsChanged);
+  constructor({ keyspace, ...deps }: AnnouncementsDeps) {
+    this.#clock = deps.clock;
+    this.#announcements = new Announcements({
+      ...deps,
+      keyspace,
+      names: { stream: keyspace.bindings, channel: keyspace.bindingsChanged },
+      entriesMax: bindingsMax,
+      lifeMs: bindingMs + bindingRenewedMs,
+      hear: (session, place, ageMs) => {
+        if (ageMs < bindingMs) this.#set(session, place, deps.clock.now() - ageMs);
+      },
+    });
   }
 
   /** Reads what is bound, and follows changes. Without Redis, nothing is bound at first. */
-  async start(): Promise<void> {
-    const { subscriber, keyspace } = this.#deps;
-    subscriber.on("messageBuffer", this.#onMessage);
-    subscriber.on("ready", this.#read);
-    await subscriber.subscribe(keyspace.bindingsChanged).catch(() => undefined);
-    await this.#read();
+  start(): Promise<void> {
+    return this.#announcements.start();
   }
 
   get size(): number {
@@ -63,16 +42,13 @@ export class Bindings {
   }
 
   close(): void {
-    const { subscriber, keyspace } = this.#deps;
-    subscriber.off("messageBuffer", this.#onMessage);
-    subscriber.off("ready", this.#read);
-    subscriber.unsubscribe(keyspace.bindingsChanged).catch(() => undefined);
+    this.#announcements.close();
   }
 
   /** The place that serves a session, if it is not its first one. */
   placeOf(session: string): string | undefined {
     const binding = this.#bindings.get(session);
-    if (binding === undefined || binding.usedAt + bindingMs > this.#deps.clock.now()) return binding?.place;
+    if (binding === undefined || binding.usedAt + bindingMs > this.#clock.now()) return binding?.place;
     this.#bindings.delete(session);
     return undefined;
   }
@@ -82,7 +58,7 @@ export class Bindings {
    * binding is only renewed, now and then.
    */
   bind(session: string, place: string | undefined): void {
-    const now = this.#deps.clock.now();
+    const now = this.#clock.now();
     const binding = this.#bindings.get(session);
     if (binding?.place === place) {
       if (binding === undefined) return;
@@ -90,9 +66,7 @@ export class Bindings {
       if (now - binding.announcedAt < bindingRenewedMs) return;
     }
     this.#set(session, place, now);
-    const { redis, keyspace } = this.#deps;
-    const values = [session, place ?? "", keyspace.bindingsChanged, bindingsMax, bindingMs + bindingRenewedMs];
-    runScript(redis, bindScript, [keyspace.bindings], values).catch(() => undefined);
+    this.#announcements.announce(session, place ?? "");
   }
 
   #set(session: string, place: string | undefined, at: number): void {
@@ -105,31 +79,4 @@ export class Bindings {
     this.#bindings.set(session, binding);
     if (this.#bindings.size > bindingsMax) this.#bindings.delete(this.#bindings.keys().next().value as string);
   }
-
-  readonly #onMessage = (channel: Buffer, message: Buffer): void => {
-    if (!channel.equals(this.#channel)) return;
-    const [id, session, place] = message.toString().split(" ");
-    if (id === undefined || session === undefined) return;
-    this.#lastId = id;
-    this.#set(session, place, this.#deps.clock.now());
-  };
-
-  /** Reads the entries after the last known one. An entry may be read twice. */
-  readonly #read = async (): Promise<void> => {
-    const { redis, keyspace, clock } = this.#deps;
-    try {
-      for (;;) {
-        const from = this.#lastId === "-" ? "-" : `(${this.#lastId}`;
-        const entries = await redis.xrange(keyspace.bindings, from, "+", "COUNT", bindingsReadMax);
-        for (const [id, [session = "", place]] of entries) {
-          const ageMs = Math.max(0, clock.epoch() - Number.parseInt(id, 10));
-          if (ageMs < bindingMs) this.#set(session, place, clock.now() - ageMs);
-          this.#lastId = id;
-        }
-        if (entries.length < bindingsReadMax) return;
-      }
-    } catch {
-      // Redis is away: sessions go to their first places, and the next connection reads again.
-    }
-  };
 }

@@ -3,6 +3,7 @@
  * refuses it or limits its rate.
  */
 
+import { randomUUID } from "node:crypto";
 import { credentialNamesOf } from "#catalogue/environment.ts";
 import {
   cooldownAskedMsMax,
@@ -27,6 +28,16 @@ export type Chosen =
 export type Refusal = "credential" | "quota" | "missing";
 
 type TargetRef = Pick<Candidate, "upstream" | "key" | "name">;
+
+/** A call that its upstream refused, as workers tell each other. */
+interface RefusedCall {
+  key: string;
+  name: string;
+  credential: string | undefined;
+  by: Cooldown["by"];
+  caller: string;
+  forMs: number;
+}
 
 /** Turns are counted up to a number that all numbers of credentials up to 16 divide. */
 const turnsMax = 720_720;
@@ -53,8 +64,15 @@ interface Cooldown {
  * until another caller's request is refused as well.
  */
 export class Credentials {
+  readonly #self = randomUUID();
+  readonly #announce: (text: string) => void;
   readonly #cooldowns = new Map<string, Cooldown>();
   readonly #turns = new Map<string, number>();
+
+  /** `announce` tells all workers, this one too, what an upstream refused. */
+  constructor(announce: (text: string) => void = () => {}) {
+    this.#announce = announce;
+  }
 
   /**
    * The next credential in turn that does not cool down for this caller. `groups` are preferred in
@@ -90,10 +108,10 @@ export class Credentials {
     caller: string,
     now: number,
   ): void {
-    const cooldown = this.#of(target, credential, "credential");
-    cooldown.refusals++;
-    const ownMs = Math.min(cooldownMsMax[why], firstCooldownMs[why] * 2 ** (cooldown.refusals - 1));
-    coolDown(cooldown, caller, now, retryAfterMs ?? ownMs);
+    const { key, name } = target;
+    const refusals = (this.#cooldowns.get(idOf(key, credential))?.refusals ?? 0) + 1;
+    const ownMs = Math.min(cooldownMsMax[why], firstCooldownMs[why] * 2 ** (refusals - 1));
+    this.#refuse({ key, name, credential, by: "credential", caller, forMs: retryAfterMs ?? ownMs }, now);
   }
 
   /**
@@ -110,15 +128,39 @@ export class Credentials {
   ): void {
     const cooldownMs = retryAfterMs ?? (credentialNamesOf(target.upstream).length > 1 ? rateLimitedMs : undefined);
     if (cooldownMs === undefined) return;
-    const cooldown = this.#of(target, credential, "rate-limit");
-    cooldown.refusals = 0;
-    cooldown.until = Math.max(cooldown.until, now + Math.min(rateLimitedMs, cooldownMs));
-    coolDown(cooldown, caller, now, cooldownMs);
+    const { key, name } = target;
+    this.#refuse({ key, name, credential, by: "rate-limit", caller, forMs: cooldownMs }, now);
+  }
+
+  #refuse(refused: RefusedCall, now: number): void {
+    this.#apply(refused, now);
+    this.#announce(JSON.stringify([this.#self, refused]));
+  }
+
+  /**
+   * A worker announced a refusal, or, with only a key and a credential, that this one is accepted.
+   */
+  hear(text: string, ageMs: number, now: number): void {
+    const [worker, refused] = JSON.parse(text) as [string, RefusedCall | { key: string; credential?: string }];
+    if (worker === this.#self) return;
+    if (!("by" in refused)) this.#cooldowns.delete(idOf(refused.key, refused.credential));
+    else if (refused.forMs > ageMs) this.#apply({ ...refused, forMs: refused.forMs - ageMs }, now);
+  }
+
+  #apply({ by, caller, forMs, ...target }: RefusedCall, now: number): void {
+    const cooldown = this.#of(target, target.credential, by);
+    if (by === "credential") cooldown.refusals++;
+    else {
+      cooldown.refusals = 0;
+      cooldown.until = Math.max(cooldown.until, now + Math.min(rateLimitedMs, forMs));
+    }
+    coolDown(cooldown, caller, now, forMs);
   }
 
   /** The upstream accepted the credential for this target. */
   accepted({ key }: TargetRef, credential: string | undefined): void {
-    if (this.#cooldowns.size > 0) this.#cooldowns.delete(idOf(key, credential));
+    if (this.#cooldowns.size === 0 || !this.#cooldowns.delete(idOf(key, credential))) return;
+    this.#announce(JSON.stringify([this.#self, { key, credential }]));
   }
 
   /** A credential has another value, of which no refusal says anything. */
@@ -132,7 +174,7 @@ export class Credentials {
     return [...new Set([...this.#cooldowns.values()].filter(isCooling).map(({ shownAs }) => shownAs))];
   }
 
-  #of({ key, name }: TargetRef, credential: string | undefined, by: Cooldown["by"]): Cooldown {
+  #of({ key, name }: Pick<TargetRef, "key" | "name">, credential: string | undefined, by: Cooldown["by"]): Cooldown {
     const id = idOf(key, credential);
     const present = this.#cooldowns.get(id);
     if (present !== undefined) {
@@ -158,4 +200,4 @@ function coolDown(cooldown: Cooldown, caller: string, now: number, askedMs: numb
   if (isShared) cooldown.until = Math.max(cooldown.until, until);
 }
 
-const idOf = (key: string, credential = "no credential"): string => `${key}: ${credential}`;
+export const idOf = (key: string, credential = "no credential"): string => `${key}: ${credential}`;

@@ -4,12 +4,15 @@ import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { credentialNamesOf } from "#catalogue/environment.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { Clock } from "#service/clock.ts";
+import { countsMaxTokensAt } from "#wire/rate-limit-headers.ts";
 import { absencesMax, absentMs, busyMs } from "../bounds.ts";
+import type { UpstreamHeaders } from "../upstream/pooled-call.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import type { CircuitBreakers } from "./circuit-breakers.ts";
-import type { Chosen, Credentials, Refusal } from "./credentials.ts";
+import { type Chosen, type Credentials, idOf, type Refusal } from "./credentials.ts";
 import type { Candidate } from "./route.ts";
-import type { CallLimits, LimitScope, Slot, Slots } from "./slots.ts";
+import type { CallLimits, FullSlots, LimitScope, Slot, Slots } from "./slots.ts";
+import type { VendorCall, VendorLimits } from "./vendor-limits.ts";
 
 export type BlockedBy = "circuit breaker" | "concurrency" | "credential" | "rate-limit";
 
@@ -21,6 +24,8 @@ export interface Permit {
   kind: "permitted";
   credential: string | undefined;
   caller: string;
+  /** The response's headers arrived, which may state limits. */
+  answered(headers: UpstreamHeaders): void;
   leave(outcome: CallOutcome | undefined, usage?: Usage): void;
 }
 
@@ -43,6 +48,8 @@ export interface CallRequest {
   credentials?: readonly (readonly string[])[] | undefined;
   /** An estimate. */
   inputTokens: number;
+  /** Reads the most tokens that the answer may have from the request. */
+  outputTokensMax(): number | undefined;
 }
 
 /**
@@ -55,6 +62,7 @@ export interface RoutingDeps {
   circuitBreakers: CircuitBreakers;
   slots: Slots;
   credentials: Credentials;
+  vendorLimits: VendorLimits;
   upstreams: Upstreams;
   clock: Clock;
 }
@@ -63,16 +71,18 @@ export class Routing {
   readonly #circuitBreakers: CircuitBreakers;
   readonly #slots: Slots;
   readonly #credentials: Credentials;
+  readonly #vendorLimits: VendorLimits;
   readonly #upstreams: Upstreams;
   readonly #clock: Clock;
   readonly #absences = new Map<string, number>();
 
-  constructor({ circuitBreakers, slots, credentials, upstreams, clock }: RoutingDeps) {
+  constructor({ circuitBreakers, slots, credentials, vendorLimits, upstreams, clock }: RoutingDeps) {
     this.#clock = clock;
     this.#upstreams = upstreams;
     this.#circuitBreakers = circuitBreakers;
     this.#slots = slots;
     this.#credentials = credentials;
+    this.#vendorLimits = vendorLimits;
   }
 
   async permit(candidate: Candidate, request: CallRequest): Promise<Permission> {
@@ -80,7 +90,7 @@ export class Routing {
     const { holder, caller, credentials } = request;
     const now = this.#clock.now();
     const chosen = this.#credentials.choose(candidate, caller, now, credentials);
-    if (chosen.kind === "blocked") return chosen;
+    if (chosen.kind === "blocked") return { ...chosen, ...(chosen.by === "rate-limit" && whenFullOf(upstream)) };
     const isProbe = this.#circuitBreakers.stateOf(key, now) !== "closed";
     const openMs = isProbe ? await this.#circuitBreakers.enter(key, holder, now) : 0;
     if (openMs > 0) return { kind: "blocked", by: "circuit breaker", forMs: openMs };
@@ -97,36 +107,54 @@ export class Routing {
       kind: "permitted",
       credential: taken.credential,
       caller,
+      answered: (headers) => taken.call?.answered(headers),
       leave: (outcome, usage) => {
         taken.slot.release(usage);
+        taken.call?.over(usage);
         if (isProbe && outcome !== "answered" && outcome !== "transient") this.#circuitBreakers.unproven(key);
       },
     };
   }
 
-  /** With this credential, or the next one that has a slot. */
-  async #takeSlot(
-    candidate: Candidate,
-    { holder, caller, credentials, inputTokens }: CallRequest,
-    first: string | undefined,
-  ): Promise<Block | { kind: "taken"; credential: string | undefined; slot: Slot }> {
-    const { upstream, name: target } = candidate;
-    let left = credentials ?? [credentialNamesOf(upstream)];
+  /** With this credential, or the next one that has a slot and is within its vendor's limits. */
+  async #takeSlot(candidate: Candidate, request: CallRequest, first: string | undefined): Promise<Block | Taken> {
+    const { upstream } = candidate;
+    let left = request.credentials ?? [credentialNamesOf(upstream)];
     let chosen: Chosen = { kind: "chosen", credential: first };
     let block: Block | undefined;
     while (chosen.kind === "chosen") {
       const { credential } = chosen;
-      const scopes = scopesOf(candidate, credential);
-      const slot = await this.#slots.take({ upstream: upstream.name, target, holder, scopes, inputTokens });
-      if (!("by" in slot)) return { kind: "taken", credential, slot };
-      const forMs = slot.by === "concurrency" ? busyMs * (0.5 + Math.random()) : slot.forMs;
+      const taken = await this.#takeWith(candidate, request, credential);
+      if (!("by" in taken)) return taken;
+      const forMs = taken.by === "concurrency" ? busyMs * (0.5 + Math.random()) : taken.forMs;
       if (block === undefined || forMs < block.forMs)
-        block = { kind: "blocked", by: slot.by, forMs, whenFull: upstream.whenFull };
+        block = { kind: "blocked", by: taken.by, forMs, ...whenFullOf(upstream) };
       left = left.map((names) => names.filter((name) => name !== credential)).filter(({ length }) => length > 0);
-      if (slot.scope === "" || left.length === 0) break;
-      chosen = this.#credentials.choose(candidate, caller, this.#clock.now(), left);
+      if (taken.scope === "" || left.length === 0) break;
+      chosen = this.#credentials.choose(candidate, request.caller, this.#clock.now(), left);
     }
     return block as Block;
+  }
+
+  async #takeWith(
+    candidate: Candidate,
+    { holder, inputTokens, outputTokensMax }: CallRequest,
+    credential: string | undefined,
+  ): Promise<Taken | FullSlots> {
+    const { upstream, name: target, key } = candidate;
+    const host = hostOf(upstream);
+    const scopes = scopesOf(candidate, credential);
+    const id = idOf(key, credential);
+    const countsMaxTokens =
+      (scopes.length > 0 || this.#vendorLimits.has(id)) && (upstream.countsMaxTokens ?? countsMaxTokensAt(host));
+    const need = { inputTokens, outputTokensMax: countsMaxTokens ? outputTokensMax() : undefined };
+    const obtained = upstream.rateLimitHeaders === "ignore" ? undefined : this.#vendorLimits.take(id, host, need);
+    const call = obtained instanceof Promise ? await obtained : obtained;
+    if (typeof call === "number") return { scope: id, by: "rate-limit", forMs: call };
+    const slot = await this.#slots.take({ upstream: upstream.name, target, holder, scopes, ...need });
+    if (!("by" in slot)) return { kind: "taken", credential, slot, call };
+    call?.giveBack();
+    return slot;
   }
 
   /**
@@ -175,6 +203,15 @@ export class Routing {
   }
 }
 
+interface Taken {
+  kind: "taken";
+  credential: string | undefined;
+  slot: Slot;
+  call: VendorCall | undefined;
+}
+
+const whenFullOf = ({ whenFull }: CatalogueUpstream) => ({ whenFull });
+
 /** The limits that apply to a call. */
 function scopesOf({ upstream, target, key }: Candidate, credential = ""): LimitScope[] {
   const scopes: LimitScope[] = [{ name: "", limits: upstream }];
@@ -186,3 +223,12 @@ function scopesOf({ upstream, target, key }: Candidate, credential = ""): LimitS
 
 const isLimited = ({ concurrencyMax, requestsPerMinute, tokensPerMinute }: CallLimits): boolean =>
   concurrencyMax !== undefined || requestsPerMinute !== undefined || tokensPerMinute !== undefined;
+
+const hosts = new WeakMap<CatalogueUpstream, string>();
+
+/** The host of an upstream's address. */
+function hostOf(upstream: CatalogueUpstream): string {
+  const host = hosts.get(upstream) ?? URL.parse(upstream.baseUrl)?.hostname ?? "";
+  hosts.set(upstream, host);
+  return host;
+}

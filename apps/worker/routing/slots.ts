@@ -31,6 +31,8 @@ export interface SlotRequest {
   scopes: readonly LimitScope[];
   /** An estimate. */
   inputTokens: number;
+  /** The most tokens that the answer may have, where the vendor counts these. */
+  outputTokensMax?: number | undefined;
 }
 
 /** `scope` is the one that is full. */
@@ -145,10 +147,17 @@ export class Slots {
   /**
    * Takes a slot in every scope. Without Redis nothing is counted, and the call may be made.
    */
-  async take({ upstream, target, holder, scopes, inputTokens }: SlotRequest): Promise<Slot | FullSlots> {
+  async take({
+    upstream,
+    target,
+    holder,
+    scopes,
+    inputTokens,
+    outputTokensMax,
+  }: SlotRequest): Promise<Slot | FullSlots> {
     if (scopes.length === 0) return freeSlot;
     const keys = scopes.flatMap(({ name }) => [this.#keyOf(upstream, name), this.#keyOf(upstream, `${name}:minute`)]);
-    const tokens = Math.ceil(inputTokens + (this.#outputTokens.get(target) ?? firstOutputTokens));
+    const tokens = Math.ceil(inputTokens + (outputTokensMax ?? this.#outputTokens.get(target) ?? firstOutputTokens));
     const maxima = scopes.flatMap(({ limits: { concurrencyMax = 0, requestsPerMinute = 0, tokensPerMinute = 0 } }) => [
       concurrencyMax,
       requestsPerMinute,
@@ -173,7 +182,8 @@ export class Slots {
       release: (usage) => {
         for (const holders of holdersHere) holders.delete(holder);
         if (usage !== undefined) this.#learn(target, usage.outputTokens);
-        const more = usage === undefined ? 0 : usage.inputTokens + usage.outputTokens - tokens;
+        const { inputTokens = 0, outputTokens = 0 } = usage ?? {};
+        const more = usage === undefined ? 0 : inputTokens + Math.max(outputTokens, outputTokensMax ?? 0) - tokens;
         const countsTokens = more !== 0 && scopes.some(({ limits }) => limits.tokensPerMinute !== undefined);
         if (holdersHere.length > 0 || countsTokens)
           runScript(this.#redis, releaseScript, keys, [holder, value, more]).catch(() => undefined);

@@ -114,7 +114,7 @@ export function startAttempt(
       },
     },
     routing: {
-      permit: async () => ({ kind: "permitted", credential: undefined, leave() {} }),
+      permit: async () => ({ kind: "permitted", credential: undefined, answered() {}, leave() {} }),
       ended: ({ key }: { key: string }, _permit: unknown, outcome: CallOutcome) => outcomes.push(`${key} ${outcome}`),
     },
     refusedFields,

@@ -1,8 +1,10 @@
 /**
  * Anthropic messages: POST /v1/messages, streamed and whole, and POST /v1/messages/count_tokens.
  */
+
 import { type Choice, compose, type Usage } from "../../answer/compose.ts";
 import type { CacheUse } from "../../prompt-cache.ts";
+import { anthropicLimitHeaders } from "../../rate-limits.ts";
 import { type Dialect, headerIn, refuse, stringOf, wholeOf } from "../dialect.ts";
 import { anthropicErrorBody } from "./error.ts";
 import { countOf, type MessageQuestion, messageQuestionOf } from "./request.ts";
@@ -23,6 +25,7 @@ export const anthropicMessages: Dialect = {
   errorBody: anthropicErrorBody,
   credentialOf: ({ headers }) => headerIn(headers["x-api-key"]),
   requestIdHeader: "request-id",
+  limitHeaders: anthropicLimitHeaders,
   answer({ path, body, headers, digest, settings, cache }) {
     if (path === countPath) return wholeOf({ input_tokens: countOf(body, headers) });
     const request = messageQuestionOf(body, headers, digest);

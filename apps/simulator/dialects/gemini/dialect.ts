@@ -72,6 +72,7 @@ export const gemini: Dialect = {
   modelOf: ({ path }) => calledIn(path)?.model,
   errorBody: geminiErrorBody,
   retryInBody: true,
+  limitHeaders: () => ({}),
   credentialOf: ({ headers, query }) => headerIn(headers["x-goog-api-key"]) ?? query.get("key") ?? undefined,
   answer(request) {
     const { model = "", verb = "generateContent" } = calledIn(request.path) ?? {};
