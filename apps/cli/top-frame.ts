@@ -54,8 +54,16 @@ const conditionTexts: Record<LiveState["conditions"][number]["kind"], string> = 
   invalidRecords: "the ledger put records aside",
   noWorker: "no worker for the queue",
   oldestWait: "requests wait too long on the queue",
+  queueGrows: "more and more requests wait on the queue",
+  queuePaused: "paused queue",
+  queueDraining: "draining queue, which refuses requests",
+  requestsFail: "requests fail",
+  requestsRefused: "requests are refused",
+  targetFails: "calls fail of",
   circuitBreakerOpen: "circuit breaker open",
+  credentialCools: "a credential cools down of",
   processSilent: "silent process",
+  processNotReady: "process not ready",
   redisMemory: "Redis' memory is nearly full",
 };
 

@@ -177,8 +177,23 @@ export const alertMailsMax = 20;
 /** Conditions that need the operator, as in infra/prometheus/alerts.yml. */
 export const ledgerBehindSeconds = 60;
 export const redisMemoryShare = 0.9;
-/** The oldest wait, as a share of how long the queue lets requests wait. */
+/**
+ * The oldest wait, as a share of how long the queue lets requests wait; where this is longer, in
+ * seconds, unless the queue is one on which nobody waits for the answer.
+ */
 export const oldestWaitShare = 0.5;
+export const oldestWaitSeconds = 60;
+/** Shares are of so many requests or calls at least, in about a minute. */
+export const comparedRequestsMin = 20;
+export const failedShare = 0.05;
+export const refusedShare = 0.05;
+export const targetFailedShare = 0.2;
+/** A queue grows when so many more requests wait than a while ago, and so many times as many. */
+export const queueGrowthMin = 20;
+export const queueGrowthFactor = 1.5;
+/** The time over which shares and growth are seen, in milliseconds, and the least of it. */
+export const seenMs = 60_000;
+export const seenMsMin = 10_000;
 /** Generations of one list. */
 export const generationsShownMax = 100;
 

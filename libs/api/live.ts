@@ -69,26 +69,39 @@ const target = object({
   state: oneOf(["closed", "open", "half-open"], "As the workers see it."),
   calls: count("Calls that ended in the last minute."),
   failed: count("Those of them that the upstream failed, refused or did not answer in time."),
+  running: count("Calls that run now."),
+  oldestMs: count("How long the oldest of them has run."),
   firstTokenMs: orNull(count("The mean time from a call to its first content in the last minute; null without any.")),
   cooling: count("Credentials that cool down, because the target refused them or limits their rate."),
   control: orNull(object(controlFields, "An operator keeps the circuit breaker open.")),
 });
 
-/** A condition that needs the operator, as in infra/prometheus/alerts.yml. */
+/** A condition that needs the operator. infra/prometheus/alerts.yml has rules for most of them. */
 const conditionKinds = [
   "ledgerBehind",
   "invalidRecords",
   "noWorker",
   "oldestWait",
+  "queueGrows",
+  "queuePaused",
+  "queueDraining",
+  "requestsFail",
+  "requestsRefused",
+  "targetFails",
   "circuitBreakerOpen",
+  "credentialCools",
   "processSilent",
+  "processNotReady",
   "redisMemory",
 ] as const;
 
 const condition = object({
   kind: oneOf(conditionKinds),
   subject: orNull(text("The queue, target or process; null for the gateway.")),
-  value: orNull(amount("Seconds, records, or a share of the memory; null where there is no figure.")),
+  value: orNull(
+    amount("Seconds, a number of records, requests or credentials, or a share; null where there is no figure."),
+  ),
+  share: orNull(amount("Of a wait: its share of the longest that the queue allows.")),
 });
 
 const generation = object({

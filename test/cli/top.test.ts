@@ -61,10 +61,30 @@ const state: LiveState = {
     },
   ],
   targets: [
-    { target: "vendor/fine", state: "closed", calls: 9, failed: 0, firstTokenMs: 250, cooling: 0, control: null },
-    { target: "vendor/broken", state: "open", calls: 3, failed: 3, firstTokenMs: null, cooling: 1, control: null },
+    {
+      target: "vendor/fine",
+      state: "closed",
+      calls: 9,
+      failed: 0,
+      running: 0,
+      oldestMs: 0,
+      firstTokenMs: 250,
+      cooling: 0,
+      control: null,
+    },
+    {
+      target: "vendor/broken",
+      state: "open",
+      calls: 3,
+      failed: 3,
+      running: 0,
+      oldestMs: 0,
+      firstTokenMs: null,
+      cooling: 1,
+      control: null,
+    },
   ],
-  conditions: [{ kind: "noWorker", subject: "audio", value: null }],
+  conditions: [{ kind: "noWorker", subject: "audio", value: null, share: null }],
   redis: { version: "Valkey 8.1.3", memoryBytes: 1 << 20, memoryMaxBytes: 2 ** 31, clients: 9, commandsPerSecond: 120 },
   ledger: { lagSeconds: 0.4, records: 12, invalid: 0, budgetDifferences: 0 },
   database: "postgres",
@@ -195,7 +215,12 @@ test("a frame fits any terminal, says how much it leaves out, and passes no cont
   assert.ok(queue && target);
   const large: LiveState = {
     ...state,
-    conditions: Array.from({ length: 30 }, () => ({ kind: "noWorker", subject: "ima\x1b[2Jge", value: null })),
+    conditions: Array.from({ length: 30 }, () => ({
+      kind: "noWorker",
+      subject: "ima\x1b[2Jge",
+      value: null,
+      share: null,
+    })),
     queues: Array.from({ length: 50 }, (_, index) => ({
       ...queue,
       name: `queue-${index}\x1b]0;title\x07`,

@@ -61,6 +61,7 @@ test("a queue is drained until a time and cleared, and a circuit breaker is kept
   assert.equal((await control.call("POST", "/operations/queues/chat/resume", {})).status, 202);
 
   const target = "simulator/sim-image";
+  await page.getByRole("button", { name: /^Show \d+ idle$/ }).click();
   await page.getByRole("button", { name: `Keep open ${target}` }).click();
   await dialog.getByLabel("Reason").fill("wrong pictures");
   await dialog.getByRole("button", { name: "Keep open" }).click();

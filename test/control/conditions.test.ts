@@ -36,7 +36,7 @@ const now = Date.now();
 /** A state whose processes report this. */
 async function stateOf(
   reports: { id: string; role: string; at?: number; status: object }[],
-  { lagSeconds = 0, invalid = 0 } = {},
+  { lagSeconds = 0, invalid = 0, clock = systemClock } = {},
 ) {
   const keyspace = keyspaceOf(`conditions-${++namespaces}`);
   const common = { version: "0", host: "h", pid: 1, startedAt: now, memoryBytes: 1, cores: 0, eventLoopDelayMs: 0 };
@@ -49,7 +49,7 @@ async function stateOf(
     invalidRecords: async () => invalid,
   } as LiveStateOptions["ledger"];
   const states = new LiveStates({
-    clock: systemClock,
+    clock,
     redis,
     keyspace,
     catalogue: () => catalogue,
@@ -90,6 +90,8 @@ test("each condition is found, with its subject and figure", async () => {
       ],
     },
   };
+  const stuck = { id: "ingress-3", role: "ingress", notReady: "no link to Redis", status: {} };
+  const ending = { id: "ingress-4", role: "ingress", notReady: "stopping", status: {} };
   const late = { id: "ingress-2", role: "ingress", at: Date.now() - 6_000, status: {} };
   const only = {
     id: "worker-1",
@@ -97,22 +99,88 @@ test("each condition is found, with its subject and figure", async () => {
     status: {
       queues: [{ queue: "chat", capacity: 1, usedSlots: 0 }],
       targets: [{ target: "u/c", state: "half-open" }],
+      targetLoad: [
+        { target: "u/a/b", calls: 20, failed: 5, running: 2, oldestMs: 9_000, firstTokens: 0, firstTokenMs: 0 },
+        { target: "u/c", calls: 20, failed: 20, firstTokens: 0, firstTokenMs: 0 },
+      ],
+      coolingCredentials: ["u/a/b: KEY_1", "u/a/b: KEY_2"],
     },
   };
-  const { keyspace, read } = await stateOf([ingress, late, only], { lagSeconds: 61, invalid: 3 });
+  const { keyspace, read } = await stateOf([ingress, late, stuck, ending, only], { lagSeconds: 61, invalid: 3 });
   await setControl(redis, keyspace, { kind: "queue", name: "audio", state: "paused", reason: "r", by: "op", at: now });
-  const { conditions } = await read();
+  await setControl(redis, keyspace, {
+    kind: "queue",
+    name: "background",
+    state: "draining",
+    reason: "r",
+    by: "op",
+    at: now,
+  });
+  const { conditions, targets } = await read();
   assert.deepEqual(
-    conditions.map(({ kind, subject, value }) => [kind, subject, value]),
+    conditions.map(({ kind, subject, value }) => [kind, subject, value]).sort(),
     [
       ["processSilent", "ingress-2", null],
+      ["processNotReady", "ingress-3", null],
+      ["queuePaused", "audio", 1],
+      ["queueDraining", "background", 0],
       ["oldestWait", "chat", 31],
       ["noWorker", "image", null],
+      ["targetFails", "u/a/b", 0.25],
+      ["credentialCools", "u/a/b", 2],
       ["circuitBreakerOpen", "u/c", null],
       ["ledgerBehind", null, 61],
       ["invalidRecords", null, 3],
+    ].sort(),
+  );
+  assert.deepEqual(
+    targets.map(({ target, running, oldestMs }) => [target, running, oldestMs]),
+    [
+      ["u/a/b", 2, 9_000],
+      ["u/c", 0, 0],
     ],
   );
+});
+
+test("failures, refusals and growing queues are seen over the last minute", async () => {
+  let passedMs = 0;
+  const clock = { ...systemClock, epoch: () => now + passedMs };
+  const seenAfter = async (first: object, second: object, ms: number, waiting = [0, 0]) => {
+    passedMs = 0;
+    const ingress = (counts: object, queued = 0) => ({
+      id: "ingress-1",
+      role: "ingress",
+      at: now + passedMs,
+      status: { counts: { chunks: 0, ...counts }, queues: [{ queue: "chat", waiting: queued, oldestWaitMs: 0 }] },
+    });
+    const all = () => ({ ...worker(), at: now + passedMs });
+    const { keyspace, read } = await stateOf([ingress(first, waiting[0]), all()], { clock });
+    assert.deepEqual((await read()).conditions, []);
+    passedMs = ms;
+    const common = { version: "0", host: "h", pid: 1, startedAt: now, memoryBytes: 1, cores: 0, eventLoopDelayMs: 0 };
+    for (const report of [ingress(second, waiting[1]), all()])
+      await redis.hset(keyspace.processes, report.id, JSON.stringify({ ...common, ...report }));
+    return (await read()).conditions.map(({ kind, value }) => [kind, value]);
+  };
+  const begin = { requests: 1_000, failed: 900, refused: 900 };
+  for (const [more, ms, expected] of [
+    [
+      { requests: 1_100, failed: 906, refused: 910 },
+      20_000,
+      [
+        ["requestsFail", 0.06],
+        ["requestsRefused", 0.1],
+      ],
+    ],
+    [{ requests: 1_100, failed: 905, refused: 905 }, 20_000, []],
+    [{ requests: 1_019, failed: 919, refused: 900 }, 20_000, []],
+    [{ requests: 1_100, failed: 1_000, refused: 900 }, 9_000, []],
+    [{ requests: 100, failed: 100, refused: 0 }, 20_000, []],
+  ] as const)
+    assert.deepEqual(await seenAfter(begin, more, ms), expected, JSON.stringify(more));
+  assert.deepEqual(await seenAfter(begin, begin, 20_000, [10, 30]), [["queueGrows", 30]]);
+  assert.deepEqual(await seenAfter(begin, begin, 20_000, [100, 120]), []);
+  assert.deepEqual(await seenAfter(begin, begin, 20_000, [0, 19]), []);
 });
 
 test("the groups of a queue are added up over the ingresses, ten by name and the rest together", async () => {

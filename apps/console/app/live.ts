@@ -16,6 +16,7 @@ export interface Live {
 export interface LiveFigures {
   requests: number;
   failed: number;
+  refused: number;
   chunks: number;
   running: number;
   waiting: number;
@@ -26,6 +27,7 @@ const sumOf = (values: readonly number[]) => values.reduce((sum, value) => sum +
 export const figuresOf = ({ rates, queues }: LiveState): LiveFigures => ({
   requests: rates?.requests ?? 0,
   failed: rates?.failed ?? 0,
+  refused: rates?.refused ?? 0,
   chunks: rates?.chunks ?? 0,
   running: sumOf(queues.map(({ running }) => running)),
   waiting: sumOf(queues.map(({ queued }) => queued)),

@@ -1,4 +1,6 @@
-/** The conditions that need the operator now, each with a link to its runbook. */
+/**
+ * The conditions that need the operator now, each with links to where one acts and to its runbook.
+ */
 import { Alert, Anchor, Stack, Text } from "@mantine/core";
 import { type Formats, useFormats } from "../app/language.tsx";
 import type { LiveState } from "../app/live.ts";
@@ -8,40 +10,55 @@ export type Condition = LiveState["conditions"][number];
 
 /** The build copies the guide beside the console's files. */
 const guide = new URL("../../../docs/operations.md", import.meta.url).href;
-/** The headings of the runbooks in docs/operations.md. */
-const headings: Record<Condition["kind"], string> = {
-  ledgerBehind: "Ledger behind",
-  invalidRecords: "Records put aside",
-  noWorker: "No worker for a queue",
-  oldestWait: "Requests wait too long",
-  circuitBreakerOpen: "Circuit breaker open",
-  processSilent: "Process silent",
-  redisMemory: "Redis memory",
+/** The heading of the runbook in docs/operations.md, and the section of the page where one acts. */
+const places: Record<Condition["kind"], readonly [heading: string, section: string]> = {
+  requestsFail: ["Requests fail", "targets"],
+  requestsRefused: ["Ingress full", "queues"],
+  noWorker: ["No worker for a queue", "queues"],
+  oldestWait: ["Requests wait too long", "queues"],
+  queueGrows: ["Requests wait too long", "queues"],
+  queuePaused: ["Control queues, generations and circuit breakers", "queues"],
+  queueDraining: ["Control queues, generations and circuit breakers", "queues"],
+  targetFails: ["Upstream fails", "targets"],
+  circuitBreakerOpen: ["Circuit breaker open", "targets"],
+  credentialCools: ["Credential in cooldown", "targets"],
+  processSilent: ["Process silent", "processes"],
+  processNotReady: ["Process not ready", "processes"],
+  ledgerBehind: ["Ledger behind", "stores"],
+  invalidRecords: ["Records put aside", "stores"],
+  redisMemory: ["Redis memory", "stores"],
 };
+
+const shares: readonly Condition["kind"][] = ["requestsFail", "requestsRefused", "targetFails", "redisMemory"];
+const durations: readonly Condition["kind"][] = ["oldestWait", "ledgerBehind"];
 
 const shownMax = 8;
 
 export function textOfCondition(
-  { kind, subject, value }: Condition,
+  { kind, subject, value, share }: Condition,
   t: ReturnType<typeof useConditionsTexts>,
   format: Formats,
 ): string {
   const figure =
     value === null
-      ? ""
-      : kind === "redisMemory"
-        ? format.percent(value)
-        : kind === "invalidRecords"
-          ? format.count(value)
-          : format.ms(value * 1_000);
-  const values = [...(subject === null ? [] : [subject]), ...(value === null ? [] : [figure])];
+      ? []
+      : shares.includes(kind)
+        ? [format.percent(value)]
+        : [durations.includes(kind) ? format.ms(value * 1_000) : format.count(value)];
+  const values = [
+    ...(subject === null ? [] : [subject]),
+    ...figure,
+    ...(share === null ? [] : [format.percent(share)]),
+  ];
   return (t[kind] as (...values: string[]) => string)(...values);
 }
 
-export function Conditions({ conditions }: { conditions: readonly Condition[] }) {
+/** `oldAt`: the time of the figures, if later ones are missing. */
+export function Conditions({ conditions, oldAt }: { conditions: readonly Condition[]; oldAt: string | undefined }) {
   const t = useConditionsTexts();
   const format = useFormats();
-  if (conditions.length === 0) return <Text c="dimmed">{t.none}</Text>;
+  if (conditions.length === 0)
+    return <Text c="dimmed">{oldAt === undefined ? t.none : t.unknown(format.time(oldAt))}</Text>;
   return (
     <Alert color="yellow" role="region" aria-label={t.title} title={t.title} p="sm">
       <Stack gap={4}>
@@ -49,12 +66,20 @@ export function Conditions({ conditions }: { conditions: readonly Condition[] })
           <Text key={`${condition.kind} ${condition.subject}`}>
             {textOfCondition(condition, t, format)}{" "}
             <Anchor
-              href={`${guide}#:~:text=${encodeURIComponent(headings[condition.kind])}`}
+              href={`#${places[condition.kind][1]}`}
+              c="inherit"
+              underline="always"
+              aria-label={`${t.show}: ${textOfCondition(condition, t, format)}`}
+            >
+              {t.show}
+            </Anchor>{" "}
+            <Anchor
+              href={`${guide}#:~:text=${encodeURIComponent(places[condition.kind][0])}`}
               target="_blank"
               rel="noreferrer"
               c="inherit"
               underline="always"
-              aria-label={`${t.runbook}: ${headings[condition.kind]}`}
+              aria-label={`${t.runbook}: ${places[condition.kind][0]}`}
             >
               {t.runbook}
             </Anchor>

@@ -77,7 +77,7 @@ export const Generations = memo(function Generations({ queues }: { queues: strin
               label={t.title}
               columns={columns}
               rows={items}
-              minWidth={1_100}
+              minWidth={1_040}
               empty={<Empty title={t.none}>{t.noneWhy}</Empty>}
             />
           </>
@@ -130,14 +130,13 @@ function useGenerationColumns() {
         isNumber: true,
         sortBy: ({ position }) => position ?? 0,
       }),
-      c.cell("kind", t.kind, ({ isStreamed }) => (isStreamed ? t.streamed : t.whole)),
       c.count("outputTokens", t.tokens),
       c.cell("target", t.target, ({ upstream, target }) => (
-        <Cut width={150}>{upstream === null ? "–" : `${upstream}/${target}`}</Cut>
+        <Cut width={120}>{upstream === null ? "–" : `${upstream}/${target}`}</Cut>
       )),
-      c.cut("worker", t.worker, 84),
-      c.cut("ingress", t.ingress, 84),
-      c.cut("id", t.id, 84),
+      c.cut("worker", t.worker, 72),
+      c.cut("ingress", t.ingress, 72),
+      c.cut("id", t.id, 72),
       c.actions((generation) => (
         <RowButton label={`${t.stop} ${generation.id}`} isDestructive onClick={() => openDialog(stop(generation))}>
           {t.stop}

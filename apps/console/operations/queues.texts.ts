@@ -12,7 +12,7 @@ export const useQueuesTexts = translated({
     jobs: "Jobs",
     load: "Load",
     workers: "Workers",
-    noWorker: "No worker takes jobs from this queue",
+    noWorker: "No worker",
     actions: "Actions for {name}",
     pause: "Pause",
     pauseTitle: "Pause {name}?",

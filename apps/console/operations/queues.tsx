@@ -21,8 +21,8 @@ const ends = [null, 15, 60, 240, 1_440] as const;
 export function Queues({ queues }: { queues: readonly Queue[] }) {
   const t = useQueuesTexts();
   return (
-    <Section title={t.queues}>
-      <DataTable label={t.queues} columns={useQueueColumns()} rows={queues} rowId="name" minWidth={1_100} />
+    <Section id="queues" title={t.queues}>
+      <DataTable label={t.queues} columns={useQueueColumns()} rows={queues} rowId="name" minWidth={1_000} />
     </Section>
   );
 }
@@ -40,7 +40,7 @@ function useQueueColumns() {
       c.cell("groups", t.groups, ({ groups, otherGroups }) => {
         const counts = groups.map(({ group, waiting }) => `${group} ${c.format.count(waiting)}`);
         if (otherGroups > 0) counts.push(`${t.others} ${c.format.count(otherGroups)}`);
-        return <Cut width={200}>{counts.join(", ") || "–"}</Cut>;
+        return <Cut width={150}>{counts.join(", ") || "–"}</Cut>;
       }),
       c.count("waiting", t.jobs),
       c.ms("oldestWaitMs", t.oldest),
@@ -63,7 +63,7 @@ function useQueueColumns() {
               aria-label={`${t.load}: ${name}`}
             />
           ),
-        { width: 140 },
+        { width: 110 },
       ),
       c.count("workers", t.workers),
       c.actions((queue) => <QueueMenu queue={queue} />),
@@ -81,7 +81,7 @@ function QueueState({ control }: Pick<Queue, "control">) {
   return (
     <Group wrap="nowrap">
       <StateCell color={state === "paused" ? "yellow" : "orange"}>{t[state]}</StateCell>
-      <Cut width={260}>{`${reason} (${by}, ${format.time(at)}${end})`}</Cut>
+      <Cut width={150}>{`${reason} (${by}, ${format.time(at)}${end})`}</Cut>
     </Group>
   );
 }

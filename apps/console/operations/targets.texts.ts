@@ -4,6 +4,11 @@ export const useTargetsTexts = translated({
   en: {
     title: "Targets and circuit breakers",
     none: "The catalogue has no targets",
+    allIdle: "No target was called in the last minute",
+    showIdle: "Show {count} idle",
+    hideIdle: "Hide idle",
+    running: "Runs now",
+    runningFor: "{count}, oldest {age}",
     state: "Circuit breaker",
     open: "Open",
     "half-open": "Half open",
@@ -22,6 +27,11 @@ export const useTargetsTexts = translated({
   zh: {
     title: "目标与熔断器",
     none: "目录中没有目标",
+    allIdle: "最近一分钟没有调用任何目标",
+    showIdle: "显示 {count} 个空闲目标",
+    hideIdle: "隐藏空闲目标",
+    running: "正在运行",
+    runningFor: "{count} 个，最久 {age}",
     state: "熔断器",
     open: "断开",
     "half-open": "半开",

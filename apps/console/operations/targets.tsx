@@ -1,6 +1,6 @@
 /** The targets with their circuit breakers; an operator can keep one open, or close it. */
-import { Group } from "@mantine/core";
-import { useMemo } from "react";
+import { Button, Group } from "@mantine/core";
+import { useMemo, useState } from "react";
 import { call } from "../app/call.ts";
 import type { LiveState } from "../app/live.ts";
 import { ConfirmDialog, openDialog } from "../parts/dialogs.tsx";
@@ -15,17 +15,43 @@ type Target = LiveState["targets"][number];
 const ends = [5, 15, 60, 240, 1_440] as const;
 const colors = { closed: "teal", open: "red", "half-open": "yellow" } as const;
 
+/** Neither called in the last minute nor in need of attention. */
+const isIdle = ({ state, calls, running, cooling, control }: Target): boolean =>
+  state === "closed" && calls + running + cooling === 0 && control === null;
+
+/** The worst first. */
+const urgencyOf = ({ state, calls, failed, cooling, oldestMs }: Target): number =>
+  (state === "closed" ? 0 : 4e9) +
+  (cooling > 0 ? 3e9 : 0) +
+  2e9 * (failed / Math.max(1, calls)) +
+  Math.min(1e9, oldestMs);
+
 export function Targets({ targets }: { targets: readonly Target[] }) {
   const t = useTargetsTexts();
+  const [showsIdle, setShowsIdle] = useState(false);
+  const idle = targets.filter(isIdle);
+  const rows = (showsIdle ? [...targets] : targets.filter((target) => !isIdle(target))).sort(
+    (a, b) => urgencyOf(b) - urgencyOf(a),
+  );
   return (
-    <Section title={t.title}>
+    <Section
+      id="targets"
+      title={t.title}
+      aside={
+        idle.length > 0 && (
+          <Button variant="subtle" size="compact-sm" onClick={() => setShowsIdle(!showsIdle)}>
+            {showsIdle ? t.hideIdle : t.showIdle(idle.length)}
+          </Button>
+        )
+      }
+    >
       <DataTable
         label={t.title}
         columns={useTargetColumns()}
-        rows={targets}
+        rows={rows}
         rowId="target"
         minWidth={980}
-        empty={<Empty title={t.none} />}
+        empty={<Empty title={targets.length === 0 ? t.none : t.allIdle} />}
       />
     </Section>
   );
@@ -64,9 +90,9 @@ function useTargetColumns() {
       c.cell(
         "state",
         t.state,
-        ({ state, control }) => (
+        ({ state, control, calls }) => (
           <Group wrap="nowrap">
-            <StateCell color={colors[state]}>{t[state]}</StateCell>
+            <StateCell color={calls === 0 && state === "closed" ? "gray" : colors[state]}>{t[state]}</StateCell>
             {control?.until && (
               <Cut width={200}>{t.kept(control.reason, control.by, c.format.time(control.until))}</Cut>
             )}
@@ -79,6 +105,13 @@ function useTargetColumns() {
         isNumber: true,
         sortBy: ({ calls, failed }) => failed / Math.max(1, calls),
       }),
+      c.cell(
+        "running",
+        t.running,
+        ({ running, oldestMs }) =>
+          running === 0 ? "–" : t.runningFor(c.format.count(running), c.format.ms(Math.round(oldestMs / 100) * 100)),
+        { isNumber: true, sortBy: ({ oldestMs }) => oldestMs },
+      ),
       c.ms("firstTokenMs", t.firstToken),
       c.count("cooling", t.cooling),
       c.actions((target) => {

@@ -18,8 +18,8 @@ import { useOperationsTexts } from "./operations.texts.ts";
 
 type Process = LiveState["processes"][number];
 
-const figureNames = ["requests", "failed", "chunks", "running", "waiting"] as const;
-const cols = { base: 2, sm: 3, lg: 5 };
+const figureNames = ["requests", "failed", "refused", "chunks", "running", "waiting"] as const;
+const cols = { base: 2, sm: 3, lg: 6 };
 /** A ledger that is later than this is marked. */
 const lagSecondsMax = 10;
 
@@ -41,7 +41,7 @@ export function Operations() {
           {t.lost}
         </Alert>
       )}
-      {state === undefined ? <Waiting rows={12} /> : <State state={state} history={history} />}
+      {state === undefined ? <Waiting rows={12} /> : <State state={state} history={history} isOld={!isConnected} />}
     </Page>
   );
 }
@@ -51,18 +51,18 @@ interface StateProps {
   history: readonly LiveFigures[];
 }
 
-function State({ state, history }: StateProps) {
+function State({ state, history, isOld }: StateProps & { isOld: boolean }) {
   const t = useOperationsTexts();
   return (
     <Stack gap="lg">
-      <Conditions conditions={state.conditions} />
+      <Conditions conditions={state.conditions} oldAt={isOld ? state.at : undefined} />
       <Rates state={state} history={history} />
       <Queues queues={state.queues} />
       <Targets targets={state.targets} />
-      <Section title={t.processes}>
+      <Section id="processes" title={t.processes}>
         <DataTable label={t.processes} columns={useProcessColumns()} rows={state.processes} minWidth={920} />
       </Section>
-      <Section title={t.stores}>
+      <Section id="stores" title={t.stores}>
         <Stores state={state} />
       </Section>
       {/* The last, because its length changes. */}
@@ -132,7 +132,7 @@ function Stores({ state: { redis, ledger, database } }: { state: LiveState }) {
   const format = useFormats();
   return (
     <Figures
-      cols={cols}
+      cols={{ ...cols, lg: 5 }}
       figures={[
         {
           name: t.redisMemory,

@@ -188,14 +188,16 @@ function Deferred({ children }: { children: ReactNode }) {
 }
 
 export interface SectionProps {
+  /** The anchor of links to it. */
+  id?: string;
   title: ReactNode;
   /** Beside the title, such as buttons. */
   aside?: ReactNode;
   children: ReactNode;
 }
 
-export const Section = ({ title, aside, children }: SectionProps) => (
-  <Stack style={{ minWidth: 0 }}>
+export const Section = ({ id, title, aside, children }: SectionProps) => (
+  <Stack id={id} style={{ minWidth: 0 }}>
     <Group justify="space-between">
       <Title order={2}>{title}</Title>
       {aside}

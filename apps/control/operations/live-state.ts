@@ -9,8 +9,9 @@ import { type Keyspace, readablePartsOf } from "#service/keyspace.ts";
 import { type OperatorControl, readControls } from "#service/operator-controls.ts";
 import { lateReportMs, type ProcessReport, readProcessReports } from "#service/process-reports.ts";
 import type { Redis } from "#service/redis.ts";
+import { seenMs, seenMsMin } from "../bounds.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { conditionsOf, type LiveState } from "./conditions.ts";
+import { conditionsOf, type LiveState, type Seen } from "./conditions.ts";
 import { readRedisState } from "./redis-state.ts";
 
 export interface LiveStateOptions {
@@ -33,7 +34,15 @@ interface Status {
   counts?: Counts;
   queues?: QueueStatus[];
   targets?: { target: string; state: Target["state"] }[];
-  targetLoad?: { target: string; calls: number; failed: number; firstTokens: number; firstTokenMs: number }[];
+  targetLoad?: {
+    target: string;
+    calls: number;
+    failed: number;
+    running?: number;
+    oldestMs?: number;
+    firstTokens: number;
+    firstTokenMs: number;
+  }[];
   coolingCredentials?: string[];
 }
 
@@ -56,6 +65,13 @@ const countNames = ["requests", "failed", "refused", "chunks"] as const satisfie
 /** Groups of a queue that are shown by name. */
 const groupsMax = 10;
 
+/** A reading of the state, for comparison with later ones. */
+interface Sample {
+  at: number;
+  counts: ReadonlyMap<string, Counts>;
+  waiting: ReadonlyMap<string, number>;
+}
+
 /** Readers within this time share one reading. */
 const sharedMs = 900;
 
@@ -64,6 +80,8 @@ export class LiveStates {
   #last: { at: number; state: Promise<LiveState> } | undefined;
   /** The previous reading: the counts of each ingress, and when it reported them. */
   #counted = new Map<string, { at: number; counts: Counts }>();
+  /** The readings of the last minute, oldest first. */
+  #samples: Sample[] = [];
 
   constructor(options: LiveStateOptions) {
     this.#options = options;
@@ -108,7 +126,23 @@ export class LiveStates {
       },
       database,
     };
-    return { ...state, conditions: conditionsOf(state, catalogueQueues) };
+    return { ...state, conditions: conditionsOf(state, catalogueQueues, this.#seen(state.queues, now)) };
+  }
+
+  /** The difference to the oldest reading of the last minute; undefined if that is too young. */
+  #seen(queues: readonly Queue[], now: number): Seen | undefined {
+    const counts = new Map([...this.#counted].map(([id, { counts: own }]) => [id, own]));
+    const waiting = new Map(queues.map(({ name, queued }) => [name, queued]));
+    this.#samples = [...this.#samples.filter(({ at }) => at > now - seenMs), { at: now, counts, waiting }];
+    const [oldest] = this.#samples;
+    if (oldest === undefined || now - oldest.at < seenMsMin) return undefined;
+    const seen = { requests: 0, failed: 0, refused: 0, waiting: oldest.waiting };
+    for (const [id, own] of counts) {
+      const before = oldest.counts.get(id);
+      if (before === undefined || own.requests < before.requests) continue;
+      for (const name of ["requests", "failed", "refused"] as const) seen[name] += own[name] - before[name];
+    }
+    return seen;
   }
 
   async #waiting(queue: string, parts: number): Promise<number> {
@@ -220,7 +254,8 @@ function targetsOf(
   reports: readonly ProcessReport[],
   controls: readonly OperatorControl[],
 ): Target[] {
-  const idle = { state: "closed", calls: 0, failed: 0, firstTokenMs: null, cooling: 0, control: null } as const;
+  const none = { calls: 0, failed: 0, running: 0, oldestMs: 0, firstTokenMs: null, cooling: 0 };
+  const idle = { state: "closed", ...none, control: null } as const;
   const targets = new Map<string, Target>();
   const of = (target: string): Target => {
     const state = targets.get(target) ?? { target, ...idle };
@@ -234,8 +269,18 @@ function targetsOf(
     if (role !== "worker") continue;
     const { targets: states = [], targetLoad = [], coolingCredentials = [] } = status as Status;
     for (const { target, state } of states) if (state !== "closed") of(target).state = state;
-    for (const { target, calls, failed, firstTokens: count, firstTokenMs: ms } of targetLoad) {
+    for (const {
+      target,
+      calls,
+      failed,
+      firstTokens: count,
+      firstTokenMs: ms,
+      running = 0,
+      oldestMs = 0,
+    } of targetLoad) {
       const sum = of(target);
+      sum.running += running;
+      sum.oldestMs = Math.max(sum.oldestMs, oldestMs);
       sum.calls += calls;
       sum.failed += failed;
       const before = firstTokens.get(target) ?? { count: 0, ms: 0 };
