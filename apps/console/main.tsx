@@ -8,11 +8,18 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
+import { whenSignedOut } from "./app/call.ts";
 import { LanguageProvider } from "./app/language.tsx";
 import { queryClient } from "./app/queries.ts";
 import { preloadFirstPage, preloadPages, router } from "./app/router.tsx";
+import { meQuery } from "./app/session.ts";
 import { theme } from "./app/theme.ts";
 
+// The page's guard then leads to the sign-in, and back.
+whenSignedOut(() => {
+  queryClient.setQueryData(meQuery.queryKey, null);
+  void router.invalidate();
+});
 preloadFirstPage();
 createRoot(document.getElementById("root") as HTMLElement).render(
   <StrictMode>

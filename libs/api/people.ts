@@ -76,6 +76,7 @@ export const peopleOperations = {
       password: flag(),
       oidc: orNull(text("The name of the OpenID Connect provider; null without one.")),
       passwordReset: flag("Whether a forgotten password can be reset by mail."),
+      needsLink: flag("Nobody has set up the gateway: its first operator needs the link that a start prints."),
     }),
   },
   getMe: {

@@ -14,6 +14,7 @@ test("pages for people who are not signed in, a page that is not there, and one 
   const { page } = opened;
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   assert.match(page.url(), /\/sign-in\?to=/);
+  await page.getByRole("note").getByText("npx sluice operator link").waitFor();
   await assertAccessible(page);
   for (const path of ["/invitation#token=unknown", "/password#token=unknown"]) {
     await page.goto(`${browser.control.url}${path}`);
@@ -24,6 +25,16 @@ test("pages for people who are not signed in, a page that is not there, and one 
   await signedIn.page.getByText("Nothing is here").waitFor();
   await signedIn.page.goto(`${browser.control.url}/no-such-page`);
   await signedIn.page.getByText("Nothing is here").waitFor();
+});
+
+test("a session that ends while a page is open leads to the sign-in, and back to the page", async () => {
+  await using opened = await browser.open("/operations", { expected: /401/ });
+  const { page } = opened;
+  await page.getByRole("region", { name: "Queues" }).waitFor();
+  const { items } = (await (await browser.control.call("GET", "/users")).json()) as { items: { id: string }[] };
+  await browser.control.call("DELETE", `/users/${items[0]?.id}/sessions`);
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  assert.equal(new URL(page.url()).searchParams.get("to"), "/operations");
 });
 
 test("the page and its files: no inline script, strict policy, long caching, nothing secret", async () => {

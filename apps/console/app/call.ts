@@ -26,6 +26,15 @@ export interface CallOptions {
 export const addressOf = <Name extends OperationName>(name: Name, input: Input<Name> = {}): string =>
   requestAddressOf(operationRoutes[name][1], input);
 
+/** A call takes no longer. */
+const callMsMax = 60_000;
+
+let onSignedOut = () => {};
+/** `handler`: called when a call is refused because the session is over. */
+export function whenSignedOut(handler: () => void): void {
+  onSignedOut = handler;
+}
+
 /** Rejects with an ApiFault for an error of the API. */
 export async function callVersioned<Name extends OperationName>(
   name: Name,
@@ -35,8 +44,9 @@ export async function callVersioned<Name extends OperationName>(
   const [method] = operationRoutes[name];
   const response = await fetch(addressOf(name, input), {
     ...requestOf(method, input.body, ifMatch === undefined ? {} : { "if-match": ifMatch }),
-    ...(signal && { signal }),
+    signal: AbortSignal.any([AbortSignal.timeout(callMsMax), ...(signal ? [signal] : [])]),
   });
+  if (response.status === 401 && name !== "getMe") onSignedOut();
   const value = await answerOf(response);
   return { value: value as Answer<Name>, etag: response.headers.get("etag") ?? undefined };
 }

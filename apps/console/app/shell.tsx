@@ -17,7 +17,7 @@ import {
   UsageIcon,
 } from "../parts/icons.tsx";
 import { ButtonLink } from "../parts/link.tsx";
-import { Brand, OfflineNotice } from "../parts/page.tsx";
+import { Brand, Forbidden, OfflineNotice } from "../parts/page.tsx";
 import { RedirectError } from "../parts/redirect-errors.tsx";
 import { Preferences } from "./preferences.tsx";
 import { type Me, may, signOut, useMaybeMe } from "./session.ts";
@@ -61,6 +61,7 @@ export function Shell() {
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new page closes the menu of a phone.
   useEffect(close, [path]);
   const isHere = (to: string) => (to === "/" ? path === "/" : path === to || path.startsWith(`${to}/`));
+  const isForbidden = me !== null && entries.some(({ to, isFor }) => isHere(to) && isFor?.(me) === false);
   return (
     <AppShell
       header={{ height: { base: 48, sm: 0 } }}
@@ -116,7 +117,7 @@ export function Shell() {
         <Box maw={1360} mx="auto">
           <OfflineNotice />
           {redirectError !== undefined && <RedirectError code={redirectError} />}
-          <Outlet />
+          {isForbidden ? <Forbidden /> : <Outlet />}
         </Box>
       </AppShell.Main>
     </AppShell>

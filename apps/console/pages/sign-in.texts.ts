@@ -10,6 +10,9 @@ export const useSignInTexts = translated({
     sent: "If this address is known, a mail with a link is on its way. It is valid for an hour.",
     with: "Sign in with {name}",
     or: "or",
+    firstTime: "The first visit",
+    firstLink:
+      "Nobody has a password yet. Open the sign-in link that the start of the gateway printed, or make a new one:",
   },
   zh: {
     code: "验证器应用中的验证码",
@@ -20,5 +23,7 @@ export const useSignInTexts = translated({
     sent: "如果该地址已注册，包含链接的邮件已发出，一小时内有效。",
     with: "使用 {name} 登录",
     or: "或",
+    firstTime: "首次访问",
+    firstLink: "目前还没有人设置密码。请打开网关启动时打印的登录链接，或生成一个新链接：",
   },
 });

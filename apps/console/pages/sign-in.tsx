@@ -1,5 +1,5 @@
 /** Sign-in: by password, with a second factor where there is one, or at another provider. */
-import { Anchor, Button, Divider, Text } from "@mantine/core";
+import { Alert, Anchor, Button, Code, Divider, Text } from "@mantine/core";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { callAuth } from "../app/call.ts";
@@ -71,7 +71,7 @@ export function SignIn() {
 /** A forgotten password, and the sign-in at a provider. */
 function OtherWays({ email, to = "/" }: { email: string; to: string | undefined }) {
   const t = useSignInTexts();
-  const { passwordReset, oidc } = useRead("getSignInMethods").data ?? {};
+  const { passwordReset, oidc, needsLink } = useRead("getSignInMethods").data ?? {};
   const [isSent, setIsSent] = useState(false);
   const [fault, setFault] = useState<unknown>();
   const withProvider = async () => {
@@ -84,6 +84,11 @@ function OtherWays({ email, to = "/" }: { email: string; to: string | undefined 
   };
   return (
     <>
+      {needsLink && (
+        <Alert title={t.firstTime} role="note" p="sm">
+          {t.firstLink} <Code>npx sluice operator link</Code>
+        </Alert>
+      )}
       {fault !== undefined && <FaultNotice error={fault} />}
       {isSent && <Text role="status">{t.sent}</Text>}
       {passwordReset && (

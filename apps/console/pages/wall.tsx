@@ -3,6 +3,7 @@ import { VisuallyHidden } from "@mantine/core";
 import { useEffect } from "react";
 import { useFormats } from "../app/language.tsx";
 import { figuresOf, type LiveState, useLive } from "../app/live.ts";
+import { useMaybeMe } from "../app/session.ts";
 import { useConditionsTexts } from "../operations/conditions.texts.ts";
 import { textOfCondition } from "../operations/conditions.tsx";
 import { SparkLine } from "../parts/spark-line.tsx";
@@ -20,7 +21,14 @@ export function Wall() {
   useEffect(() => {
     document.title = `${t.title} · Sluice`;
   }, [t]);
-  const notice = state === undefined ? t.connecting : isConnected ? undefined : t.stale(format.time(state.at));
+  const isForbidden = useMaybeMe()?.isOperator === false;
+  const notice = isForbidden
+    ? t.forbidden
+    : state === undefined
+      ? t.connecting
+      : isConnected
+        ? undefined
+        : t.stale(format.time(state.at));
   return (
     <main className="wall" data-stale={notice !== undefined || undefined}>
       <VisuallyHidden component="h1">{t.title}</VisuallyHidden>

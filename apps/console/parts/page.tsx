@@ -94,13 +94,24 @@ export function Failure({ error, retry }: { error: unknown; retry?: (() => void)
   );
 }
 
+/** In place of a page that the person's role does not open. */
+export function Forbidden() {
+  const t = useStatesTexts();
+  return <Elsewhere title={t.forbidden} why={t.forbiddenWhy} />;
+}
+
 export function NotFound() {
+  const t = useStatesTexts();
+  return <Elsewhere title={t.notFound} why={t.notFoundWhy} />;
+}
+
+function Elsewhere({ title, why }: { title: string; why: string }) {
   const t = useStatesTexts();
   return (
     <Center mih={300}>
       <Stack align="center">
-        <Title order={1}>{t.notFound}</Title>
-        <Text c="dimmed">{t.notFoundWhy}</Text>
+        <Title order={1}>{title}</Title>
+        <Text c="dimmed">{why}</Text>
         <ButtonLink to="/" variant="default">
           {t.home}
         </ButtonLink>

@@ -40,8 +40,8 @@ export const firstOperator = (database: Database) =>
     .orderBy("id")
     .executeTakeFirst();
 
-/** A link for the first operator while no operator can sign in otherwise. */
-export async function firstSignInLink(database: Database, links: Links): Promise<string | undefined> {
+/** Whether no operator can sign in without a link. */
+export async function needsLink(database: Database): Promise<boolean> {
   const able = await database
     .selectFrom("users")
     .select("id")
@@ -53,6 +53,11 @@ export async function firstSignInLink(database: Database, links: Links): Promise
       ]),
     )
     .executeTakeFirst();
-  const operator = able === undefined ? await firstOperator(database) : undefined;
+  return able === undefined;
+}
+
+/** A link for the first operator while no operator can sign in otherwise. */
+export async function firstSignInLink(database: Database, links: Links): Promise<string | undefined> {
+  const operator = (await needsLink(database)) ? await firstOperator(database) : undefined;
   return operator && (await links.signIn(operator)).url;
 }

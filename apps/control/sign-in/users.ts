@@ -10,7 +10,7 @@ import { readPage } from "../api/pages.ts";
 import { recordChange, transact } from "../database/change.ts";
 import type { Database } from "../database/database.ts";
 import type { Links } from "./links.ts";
-import { firstOperator } from "./operators.ts";
+import { firstOperator, needsLink } from "./operators.ts";
 import type { UserRow } from "./tables.ts";
 
 type Names = "getSignInMethods" | "listUsers" | "updateUser" | "removeUser" | "endUserSessions" | "createSignInLink";
@@ -29,7 +29,9 @@ export function userHandlers({
   hasMail,
 }: UserHandlerOptions): Pick<Handlers<typeof peopleOperations>, Names> {
   return {
-    getSignInMethods: async () => ({ body: { password: true, oidc, passwordReset: hasMail() } }),
+    getSignInMethods: async (_, { database }) => ({
+      body: { password: true, oidc, passwordReset: hasMail(), needsLink: await needsLink(database) },
+    }),
 
     async listUsers({ query }, { database }) {
       const { search } = query;
