@@ -50,6 +50,7 @@ const folders: Record<string, string[]> = {
     "libs/tracing",
   ],
   "apps/control": [
+    "libs/wire",
     "libs/api",
     "libs/catalogue",
     "libs/content",

@@ -217,13 +217,23 @@ export const filesSweptTogether = 200;
 export const filesListedMax = 10_000;
 /** The largest input of a batch, and how long it is kept. */
 export const batchFileBytesMax = 200 << 20;
-export const batchFileMs = 30 * 86_400_000;
+export const batchFileSeconds = 30 * 86_400;
 /** Fields of a form, and bytes of each. */
 export const formFieldsMax = 20;
 export const formFieldBytesMax = 8_192;
 /** Characters of a file's name, and of its media type. */
 export const fileNameMax = 255;
 export const mediaTypeMax = 100;
+/**
+ * OpenAI's bounds of a file in parts, of one part and of its time to arrive:
+ * https://platform.openai.com/docs/api-reference/uploads
+ */
+export const uploadBytesMax = 8 * 2 ** 30;
+export const uploadPartBytesMax = 64 << 20;
+export const uploadMs = 3_600_000;
+export const uploadPartsMax = 1_000;
+/** The largest body that is not a file. */
+export const internalBodyBytesMax = 1 << 20;
 /** Uploads of one account at the same time, in one process. */
 export const uploadsOfAccountMax = 32;
 

@@ -34,7 +34,9 @@ import type { ControlConfig } from "./config.ts";
 import { contentHandlers } from "./content/content-handlers.ts";
 import { ContentReader } from "./content/content-reader.ts";
 import { openDatabase } from "./database/database.ts";
+import { FileReceiver } from "./files/file-receiver.ts";
 import { addOpenAiFileRoutes } from "./files/openai-files.ts";
+import { addOpenAiUploadRoutes } from "./files/openai-uploads.ts";
 import { openFiles } from "./files/start.ts";
 import { createInternalServer, listenInternally } from "./internal/internal-server.ts";
 import { KeyProjection } from "./keys/key-projection.ts";
@@ -193,7 +195,9 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     const files = await openFiles({ database, config, secret, clock, log });
     const sweeping = files.startSweeping();
     opened.defer(() => sweeping.close());
-    addOpenAiFileRoutes(internal, { files, now: () => clock.epoch() });
+    const fileRoutes = { files, receiver: new FileReceiver(files), now: () => clock.epoch() };
+    addOpenAiFileRoutes(internal, fileRoutes);
+    addOpenAiUploadRoutes(internal, fileRoutes);
     opened.defer(() => internal.close());
   }
   const own = { notReady: () => undefined, status: () => ({ ledger: ledger.counts }) };

@@ -18,6 +18,6 @@ export interface ObjectStore {
 
 /** The names of objects: safe as a path and in a URL. Throws for another text. */
 export function checkedName(name: string): string {
-  if (!/^[a-z0-9]{4,100}$/.test(name)) throw new RangeError("not the name of an object");
+  if (!/^[a-z0-9](?:[a-z0-9-]|\/(?=[a-z0-9])){3,200}$/.test(name)) throw new RangeError("not the name of an object");
   return name;
 }

@@ -242,11 +242,11 @@ test("an account stores so many bytes and files, and no more", async () => {
   const first = await upload(11 * mebibyte);
   await upload(11 * mebibyte);
   await upload(11 * mebibyte);
-  await assert.rejects(upload(11 * mebibyte), refusal(400, /may store 41943040 bytes of files/));
+  await assert.rejects(upload(11 * mebibyte), refusal(400, /may have 41943040 bytes of files/));
   await client.files.delete(first.id);
   await upload(11 * mebibyte);
   for (let count = 3; count < 8; count++) await upload(1);
-  await assert.rejects(upload(1), refusal(400, /stores 8 files/));
+  await assert.rejects(upload(1), refusal(400, /has 8 files/));
 });
 
 test("an upload that its caller breaks off leaves nothing", async () => {
@@ -274,4 +274,77 @@ test("an upload that its caller breaks off leaves nothing", async () => {
   leaving.abort();
   await assert.rejects(sent);
   await until("it is removed", async () => (await service.objects()).length === present.length);
+});
+
+test("a file arrives in parts, in the order of its completion", async () => {
+  const client = await newClient();
+  const bytes = randomBytes(3 * 70_001);
+  const upload = await client.uploads.create({
+    bytes: bytes.length,
+    filename: "large.jsonl",
+    mime_type: "application/jsonl",
+    purpose: "batch",
+    expires_after: { anchor: "created_at", seconds: 3_600 },
+  });
+  assert.match(upload.id, /^upload_[0-9a-z]{24}$/);
+  assert.equal(upload.status, "pending");
+  assert.equal(upload.expires_at, upload.created_at + 3_600);
+  const parts: string[] = [];
+  for (const place of [2, 0, 1]) {
+    const data = await toFile(bytes.subarray(place * 70_001, (place + 1) * 70_001), "p");
+    const part = await client.uploads.parts.create(upload.id, { data });
+    assert.equal(part.upload_id, upload.id);
+    parts[place] = part.id;
+  }
+  await client.uploads.parts.create(upload.id, { data: await toFile(Buffer.from("left out"), "p") });
+  const md5 = createHash("md5").update(bytes).digest("hex");
+  const completed = await client.uploads.complete(upload.id, { part_ids: parts, md5 });
+  assert.equal(completed.status, "completed");
+  const { file } = completed;
+  assert.ok(file);
+  assert.equal(file.bytes, bytes.length);
+  assert.equal(file.filename, "large.jsonl");
+  assert.equal(file.expires_at, file.created_at + 3_600);
+  assert.deepEqual((await client.files.list()).data, [file]);
+  assert.ok(Buffer.from(await (await client.files.content(file.id)).arrayBuffer()).equals(bytes));
+  assert.equal((await service.objects()).length >= 3, true);
+  await assert.rejects(client.uploads.cancel(upload.id), refusal(404, /it is over/));
+  const present = (await service.objects()).length;
+  await client.files.delete(file.id);
+  assert.equal((await service.objects()).length, present - 3);
+});
+
+test("a faulty upload in parts is refused", async () => {
+  const client = await newClient();
+  const other = await newClient();
+  const create = (more: object = {}) =>
+    client.uploads.create({ bytes: 3, filename: "x", mime_type: "text/plain", purpose: "user_data", ...more });
+  const cases: [more: object, status: number, message: RegExp][] = [
+    [{ bytes: -1 }, 400, /'bytes'/],
+    [{ bytes: 1.5 }, 400, /'bytes'/],
+    [{ bytes: 9 * 2 ** 30 }, 413, /larger than/],
+    [{ bytes: 2 ** 30 }, 400, /may have 41943040 bytes/],
+    [{ filename: "" }, 400, /'filename'/],
+    [{ mime_type: 5 }, 400, /'mime_type'/],
+    [{ purpose: "batch_output" }, 400, /'purpose'/],
+    [{ expires_after: { anchor: "now", seconds: 3_600 } }, 400, /anchor/],
+    [{ expires_after: { anchor: "created_at", seconds: 3 } }, 400, /seconds/],
+  ];
+  for (const [more, status, message] of cases) await assert.rejects(create(more), refusal(status, message));
+  const upload = await create();
+  const add = async (from: OpenAI, text: string) =>
+    from.uploads.parts.create(upload.id, { data: await toFile(Buffer.from(text), "p") });
+  await assert.rejects(add(other, "abc"), refusal(404, /No such Upload/));
+  const { id } = await add(client, "abc");
+  const complete = (part_ids: string[], md5?: string) =>
+    client.uploads.complete(upload.id, { part_ids, ...(md5 && { md5 }) });
+  await assert.rejects(complete([id, id]), refusal(400, /each once/));
+  await assert.rejects(complete(["part_none"]), refusal(400, /each once/));
+  await assert.rejects(complete([]), refusal(400, /0 bytes; the upload announced 3/));
+  await assert.rejects(complete([id], "0".repeat(32)), refusal(400, /MD5/));
+  await assert.rejects(other.uploads.complete(upload.id, { part_ids: [id] }), refusal(404, /No such Upload/));
+  await assert.rejects(other.uploads.cancel(upload.id), refusal(404, /No such Upload/));
+  assert.equal((await client.uploads.cancel(upload.id)).status, "cancelled");
+  await assert.rejects(complete([id]), refusal(404, /No such Upload/));
+  assert.deepEqual((await client.files.list()).data, []);
 });

@@ -24,6 +24,7 @@ import { up as cacheSavings } from "./migrations/0015-cache-savings.ts";
 import { up as keyPriority } from "./migrations/0016-key-priority.ts";
 import { up as files } from "./migrations/0017-files.ts";
 import { up as batches } from "./migrations/0018-batches.ts";
+import { up as uploads } from "./migrations/0019-uploads.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -44,6 +45,7 @@ const migrations: Record<string, Migration> = {
   "0016-key-priority": { up: keyPriority },
   "0017-files": { up: files },
   "0018-batches": { up: batches },
+  "0019-uploads": { up: uploads },
 };
 const lastOwn = Object.keys(migrations).at(-1) as string;
 

@@ -171,15 +171,23 @@ export interface FileRow {
   /** Its size; while it arrives, the bytes that are reserved for it. */
   bytes: bigint;
   /**
-   * Nobody sees a file that is `arriving` or `deleted`. Either goes with its object, when its time
-   * is over or at once.
+   * Only a file that is `ready` is visible. `arriving`: its bytes are on their way. `uploading`:
+   * its parts are; each is a row of its own that is `arriving`, then a `part`, then `joined` to the
+   * file. `deleted`: it goes with its objects.
    */
-  state: "arriving" | "ready" | "deleted";
+  state: "arriving" | "ready" | "deleted" | "uploading" | "part" | "joined";
   /** The key of its object, sealed for the account. */
   sealed_key: string;
   created_at: Date;
   /** Null for never. */
   expires_at: Date | null;
+  /** The file that this is a part of, and its place among the parts, from 0. */
+  upload: string | null;
+  place: number | null;
+  /** How long a file is kept whose parts arrive; null for ever. */
+  life_seconds: number | null;
+  /** The number of objects with its bytes, in place of one of its own. */
+  parts: number;
 }
 
 export interface BatchRow {

@@ -17,6 +17,9 @@ import {
   fileSilenceMs,
   filesSweptEveryMs,
   filesSweptTogether,
+  uploadMs,
+  uploadPartBytesMax,
+  uploadPartsMax,
 } from "../bounds.ts";
 import type { ControlConfig } from "../config.ts";
 import type { Database } from "../database/database.ts";
@@ -36,6 +39,16 @@ export interface FileStoreOptions {
 
 export type FileOwner = Pick<FileRow, "account" | "key_id">;
 export type FileDetails = Pick<FileRow, "name" | "purpose" | "media_type" | "expires_at">;
+export type UploadDetails = Omit<FileDetails, "expires_at"> & Pick<FileRow, "bytes" | "life_seconds">;
+
+export interface NewFile {
+  /** The size that its sender announced, if any. */
+  announcedBytes?: number | undefined;
+  /** Chosen by the caller; a file with the same one is replaced. */
+  id?: string | undefined;
+  /** The upload of which this is a part. */
+  upload?: FileRow;
+}
 
 /** A result of an operation on files: its value, or the reason why there is none. */
 export type FileResult<Value> = { value: Value } | { failure: Failure };
@@ -68,37 +81,135 @@ export class FileStore {
     });
   }
 
-  /** A new file that nobody sees before `finish`. Its bytes count against the account's quota. */
-  async begin(owner: FileOwner, announcedBytes = fileReservedMin): Promise<FileResult<ArrivingFile>> {
-    const { database, secret, clock, config } = this.#options;
-    const dataKey = randomBytes(32);
+  /** A new file that nobody sees before `finish`. Its bytes count against its quota. */
+  async begin(
+    owner: FileOwner,
+    { announcedBytes = fileReservedMin, id, upload }: NewFile = {},
+  ): Promise<FileResult<ArrivingFile>> {
+    const { database, secret, clock } = this.#options;
+    if (id !== undefined) await removeFiles(this.#options, [id]);
+    const dataKey = createSecretKey(randomBytes(32));
     const now = clock.epoch();
     const row: FileRow = {
       ...owner,
-      id: Array.from({ length: 24 }, () => "0123456789abcdefghijklmnopqrstuvwxyz"[randomInt(36)]).join(""),
-      name: "",
-      purpose: "",
-      media_type: "",
-      bytes: 0n,
-      state: "arriving",
-      sealed_key: seal(sealingKeyOf(secret, owner), dataKey.toString("base64")),
+      ...{ id: id ?? newIdOf(), name: "", purpose: "", media_type: "" },
+      ...{ bytes: BigInt(announcedBytes), state: "arriving" },
+      sealed_key: seal(sealingKeyOf(secret, owner), dataKey.export().toString("base64")),
       created_at: new Date(now),
       expires_at: new Date(now + fileSilenceMs),
+      ...{ upload: upload?.id ?? null, place: null, life_seconds: null, parts: 0 },
     };
+    const quota = this.quotaOf(owner.account, upload);
     const failure = await database.transaction().execute(async (transaction) => {
-      const { files, bytes } = await usageOf(transaction, owner.account);
-      if (files >= config.accountFilesMax)
-        return quotaExceeded(`stores ${files} files, as many as it may; delete some of them`);
-      const shortage = quotaShortage(bytes, announcedBytes, config.accountFileBytesMax);
-      if (shortage === undefined)
-        await transaction
-          .insertInto("files")
-          .values({ ...row, bytes: BigInt(announcedBytes) })
-          .execute();
+      const shortage = await quota.shortageOf(transaction, announcedBytes, 1);
+      if (shortage === undefined) await transaction.insertInto("files").values(row).execute();
       return shortage;
     });
     if (failure !== undefined) return { failure };
-    return { value: new ArrivingFile(this.#options, row, createSecretKey(dataKey), announcedBytes) };
+    const bytesMax = upload === undefined ? this.#options.config.fileBytesMax : uploadPartBytesMax;
+    return { value: new ArrivingFile(this.#options, row, { dataKey, quota, bytesMax }) };
+  }
+
+  /** The quota of an account, or of the parts of an upload. */
+  quotaOf(account: string, upload?: FileRow): FileQuota {
+    const { accountFileBytesMax, accountFilesMax } = this.#options.config;
+    // A part may arrive twice, because its sender lost the answer.
+    return upload === undefined
+      ? new FileQuota({ account, upload: null, filesMax: accountFilesMax, bytesMax: accountFileBytesMax })
+      : new FileQuota({
+          account,
+          upload: upload.id,
+          filesMax: 2 * uploadPartsMax,
+          bytesMax: 2 * Number(upload.bytes) + uploadPartBytesMax,
+        });
+  }
+
+  /** A file that arrives in parts, each a file with this `upload`. All of them reserve its size. */
+  async beginUpload(owner: FileOwner, details: UploadDetails): Promise<FileResult<FileRow>> {
+    const { database, clock } = this.#options;
+    const now = clock.epoch();
+    const row: FileRow = {
+      ...{ ...owner, ...details, id: newIdOf(), state: "uploading", sealed_key: "" },
+      created_at: new Date(now),
+      expires_at: new Date(now + uploadMs),
+      ...{ upload: null, place: null, parts: 0 },
+    };
+    const quota = this.quotaOf(owner.account);
+    const failure = await database.transaction().execute(async (transaction) => {
+      const shortage = await quota.shortageOf(transaction, Number(details.bytes), 1);
+      if (shortage === undefined) await transaction.insertInto("files").values(row).execute();
+      return shortage;
+    });
+    return failure === undefined ? { value: row } : { failure };
+  }
+
+  /** An upload of the account; undefined if it has none with this id that goes on. */
+  findUpload(account: string, id: string): Promise<FileRow | undefined> {
+    return this.#live(account).where("id", "=", id).where("state", "=", "uploading").executeTakeFirst();
+  }
+
+  /** The parts with these ids, in this order; undefined if the upload has not all of them. */
+  async partsOf(upload: FileRow, ids: readonly string[]): Promise<FileRow[] | undefined> {
+    const rows = await this.#options.database
+      .selectFrom("files")
+      .selectAll()
+      .where("upload", "=", upload.id)
+      .where("state", "=", "part")
+      .execute();
+    const parts = ids.flatMap((id) => rows.find((row) => row.id === id) ?? []);
+    return parts.length === ids.length && new Set(ids).size === ids.length ? parts : undefined;
+  }
+
+  /**
+   * Makes an upload a file of these parts, and deletes its other ones. Undefined if it has ended
+   * meanwhile.
+   */
+  async join(upload: FileRow, parts: readonly FileRow[]): Promise<FileRow | undefined> {
+    const { database, clock } = this.#options;
+    const now = clock.epoch();
+    const { life_seconds: life } = upload;
+    const joined = await database.transaction().execute(async (transaction) => {
+      const file = await transaction
+        .updateTable("files")
+        .set({
+          state: "ready",
+          parts: parts.length,
+          created_at: new Date(now),
+          expires_at: life === null ? null : new Date(now + life * 1_000),
+        })
+        .where("id", "=", upload.id)
+        .where("state", "=", "uploading")
+        .returningAll()
+        .executeTakeFirst();
+      if (file === undefined) return undefined;
+      for (const [place, { id }] of parts.entries())
+        await transaction
+          .updateTable("files")
+          .set({ state: "joined", place, expires_at: null })
+          .where("id", "=", id)
+          .execute();
+      return file;
+    });
+    const others = database.selectFrom("files").select("id").where("upload", "=", upload.id);
+    const ids = joined === undefined ? [] : await others.where("state", "<>", "joined").execute();
+    await removeFiles(
+      this.#options,
+      ids.map(({ id }) => id),
+    );
+    return joined;
+  }
+
+  /** Ends an upload and deletes its parts. False if it is over. */
+  async cancelUpload(upload: FileRow): Promise<boolean> {
+    const { numUpdatedRows } = await this.#options.database
+      .updateTable("files")
+      .set({ state: "deleted", expires_at: new Date(this.#options.clock.epoch()) })
+      .where("id", "=", upload.id)
+      .where("state", "=", "uploading")
+      .executeTakeFirst();
+    if (numUpdatedRows === 0n) return false;
+    await removeFiles(this.#options, [upload.id]);
+    return true;
   }
 
   /** Stores a stream as a file. */
@@ -106,8 +217,9 @@ export class FileStore {
     owner: FileOwner,
     details: FileDetails,
     source: AsyncIterable<Uint8Array>,
+    id?: string,
   ): Promise<FileResult<FileRow>> {
-    const begun = await this.begin(owner);
+    const begun = await this.begin(owner, { id });
     if ("failure" in begun) return begun;
     const failure = await begun.value.write(source);
     return failure === undefined ? begun.value.finish(details) : { failure };
@@ -137,13 +249,41 @@ export class FileStore {
    * stream fails if they were changed.
    */
   async open(row: FileRow, start = 0): Promise<Readable | undefined> {
+    const opened = row.parts > 0 ? this.#openParts(row, start) : await this.#openObject(row, start);
+    return opened && Readable.from(opened, { objectMode: false });
+  }
+
+  async #openObject(row: FileRow, start: number): Promise<AsyncIterable<Buffer> | undefined> {
     const { objects, secret } = this.#options;
     const dataKey = unseal(sealingKeyOf(secret, row), row.sealed_key);
     if (dataKey === undefined) throw new Error("the key of a file was sealed with another AUTH_SECRET");
     const sealed = await objects.get(row.id, sealedStartOf(start));
-    if (sealed === undefined) return undefined;
-    const opened = openChunks(createSecretKey(Buffer.from(dataKey, "base64")), sealed, start);
-    return Readable.from(opened, { objectMode: false });
+    return sealed && openChunks(createSecretKey(Buffer.from(dataKey, "base64")), sealed, start);
+  }
+
+  async *#openParts({ id }: FileRow, start: number): AsyncGenerator<Buffer> {
+    const parts = await this.#options.database
+      .selectFrom("files")
+      .selectAll()
+      .where("upload", "=", id)
+      .where("state", "=", "joined")
+      .orderBy("place")
+      .execute();
+    yield* this.readParts(parts, start);
+  }
+
+  /** The bytes of parts, one after the other, from byte `start` on. */
+  async *readParts(parts: readonly FileRow[], start = 0): AsyncGenerator<Buffer> {
+    let skipped = start;
+    for (const part of parts) {
+      const bytes = Number(part.bytes);
+      if (skipped < bytes) {
+        const opened = await this.#openObject(part, skipped);
+        if (opened === undefined) throw new Error("the object store has lost a part of a file");
+        yield* opened;
+      }
+      skipped = Math.max(0, skipped - bytes);
+    }
   }
 
   /** Deletes a file of the account and its bytes. False if it has none with this id. */
@@ -178,12 +318,15 @@ export class FileStore {
   }
 
   #visible(account: string) {
+    return this.#live(account).where("state", "=", "ready");
+  }
+
+  #live(account: string) {
     const { database, clock } = this.#options;
     return database
       .selectFrom("files")
       .selectAll()
       .where("account", "=", account)
-      .where("state", "=", "ready")
       .where((where) => where.or([where("expires_at", "is", null), where("expires_at", ">", new Date(clock.epoch()))]));
   }
 }
@@ -192,16 +335,20 @@ export class FileStore {
 class ArrivingFile {
   readonly #options: FileStoreOptions;
   readonly #row: FileRow;
-  readonly #dataKey: KeyObject;
+  readonly #bounds: { dataKey: KeyObject; quota: FileQuota; bytesMax: number };
   #reservedBytes: number;
   #bytes = 0;
   #renewedAt: number;
 
-  constructor(options: FileStoreOptions, row: FileRow, dataKey: KeyObject, reservedBytes: number) {
+  constructor(
+    options: FileStoreOptions,
+    row: FileRow,
+    bounds: { dataKey: KeyObject; quota: FileQuota; bytesMax: number },
+  ) {
     this.#options = options;
     this.#row = row;
-    this.#dataKey = dataKey;
-    this.#reservedBytes = reservedBytes;
+    this.#bounds = bounds;
+    this.#reservedBytes = Number(row.bytes);
     this.#renewedAt = options.clock.now();
   }
 
@@ -215,7 +362,7 @@ class ArrivingFile {
    */
   async write(source: AsyncIterable<Uint8Array>): Promise<Failure | undefined> {
     try {
-      await this.#options.objects.put(this.#row.id, sealChunks(this.#dataKey, this.#counted(source)));
+      await this.#options.objects.put(this.#row.id, sealChunks(this.#bounds.dataKey, this.#counted(source)));
       return undefined;
     } catch (error) {
       await this.abandon().catch(() => undefined);
@@ -224,11 +371,11 @@ class ArrivingFile {
     }
   }
 
-  /** The file as others see it from now on. */
+  /** The file as others see it from now on, or the part as its upload does. */
   async finish(details: FileDetails): Promise<FileResult<FileRow>> {
     const row = await this.#options.database
       .updateTable("files")
-      .set({ ...details, bytes: BigInt(this.#bytes), state: "ready" })
+      .set({ ...details, bytes: BigInt(this.#bytes), state: this.#row.upload === null ? "ready" : "part" })
       .where("id", "=", this.#row.id)
       .where("state", "=", "arriving")
       .returningAll()
@@ -252,17 +399,16 @@ class ArrivingFile {
 
   /** Reserves what has arrived, and lets the sweep know that more arrives. */
   async #reserve(): Promise<Failure | undefined> {
-    const { database, config, clock } = this.#options;
-    if (this.#bytes > config.fileBytesMax) return tooLarge(config.fileBytesMax);
+    const { database, clock } = this.#options;
+    const { quota, bytesMax } = this.#bounds;
+    if (this.#bytes > bytesMax) return tooLarge(bytesMax);
     const isDue = clock.now() - this.#renewedAt > fileRenewedEveryMs;
     const isFull = this.#bytes > this.#reservedBytes;
     if (!(isDue || isFull)) return undefined;
-    const { id, account } = this.#row;
     const step = Math.min(fileReservedMax, Math.max(fileReservedMin, this.#bytes));
     const more = isFull ? this.#bytes - this.#reservedBytes + step : 0;
     return database.transaction().execute(async (transaction) => {
-      const usage = isFull ? await usageOf(transaction, account) : undefined;
-      const shortage = usage && quotaShortage(usage.bytes, more, config.accountFileBytesMax);
+      const shortage = isFull ? await quota.shortageOf(transaction, more, 0) : undefined;
       if (shortage !== undefined) return shortage;
       const { numUpdatedRows } = await transaction
         .updateTable("files")
@@ -270,7 +416,7 @@ class ArrivingFile {
           bytes: BigInt(this.#reservedBytes + more),
           expires_at: new Date(clock.epoch() + fileSilenceMs),
         })
-        .where("id", "=", id)
+        .where("id", "=", this.#row.id)
         .where("state", "=", "arriving")
         .executeTakeFirst();
       if (numUpdatedRows === 0n) return tooSlow;
@@ -298,31 +444,65 @@ const sealingKeyOf = (secret: string, { account }: Pick<FileRow, "account">) => 
   purpose: "file",
 });
 
-/** The object goes first: its row finds it again if that fails. */
+/** Objects go first: a row finds them again if that fails. */
 async function removeFiles({ objects, database }: FileStoreOptions, ids: readonly string[]): Promise<void> {
   for (const id of ids) {
+    const parts = await database.selectFrom("files").select("id").where("upload", "=", id).execute();
+    for (const part of parts) await objects.remove(part.id);
     await objects.remove(id);
-    await database.deleteFrom("files").where("id", "=", id).execute();
+    await database
+      .deleteFrom("files")
+      .where((where) => where.or([where("id", "=", id), where("upload", "=", id)]))
+      .execute();
   }
 }
 
-/** The present files of the account. Locks the account, so that nobody else reserves meanwhile. */
-async function usageOf(transaction: Database, account: string): Promise<{ files: number; bytes: number }> {
-  await transaction.selectFrom("accounts").select("id").where("id", "=", account).forUpdate().executeTakeFirstOrThrow();
-  const { files, bytes } = await transaction
-    .selectFrom("files")
-    .select((select) => [select.fn.countAll<bigint>().as("files"), select.fn.sum<string | null>("bytes").as("bytes")])
-    .where("account", "=", account)
-    .executeTakeFirstOrThrow();
-  return { files: Number(files), bytes: Number(bytes ?? 0) };
+interface QuotaBounds {
+  account: string;
+  /** The upload whose parts are counted; null for the account's files. */
+  upload: string | null;
+  filesMax: number;
+  bytesMax: number;
 }
 
-const quotaShortage = (present: number, more: number, bytesMax: number): Failure | undefined =>
-  present + more > bytesMax
-    ? quotaExceeded(`may store ${bytesMax} bytes of files, of which ${present} are in use; delete some of them`)
-    : undefined;
+class FileQuota {
+  readonly #bounds: QuotaBounds;
 
-const quotaExceeded = (text: string): Failure => ({ code: "invalid_request", message: `The account ${text}.` });
+  constructor(bounds: QuotaBounds) {
+    this.#bounds = bounds;
+  }
+
+  /**
+   * Why so many more bytes and files would be too many; undefined if they are not. Locks the
+   * account, so that nobody else reserves meanwhile.
+   */
+  async shortageOf(transaction: Database, moreBytes: number, moreFiles: number): Promise<Failure | undefined> {
+    const { account, upload, filesMax, bytesMax } = this.#bounds;
+    await transaction
+      .selectFrom("accounts")
+      .select("id")
+      .where("id", "=", account)
+      .forUpdate()
+      .executeTakeFirstOrThrow();
+    const usage = await transaction
+      .selectFrom("files")
+      .select(({ fn }) => [fn.countAll<bigint>().as("files"), fn.sum<string | null>("bytes").as("bytes")])
+      .where("account", "=", account)
+      .where("upload", "is not distinct from", upload)
+      .executeTakeFirstOrThrow();
+    const subject = upload === null ? "account" : "upload";
+    const [files, bytes] = [Number(usage.files), Number(usage.bytes ?? 0)];
+    if (moreFiles > 0 && files + moreFiles > filesMax)
+      return quotaExceeded(`The ${subject} has ${files} files, as many as it may; delete some of them.`);
+    if (bytes + moreBytes > bytesMax)
+      return quotaExceeded(`The ${subject} may have ${bytesMax} bytes of files, of which ${bytes} are in use.`);
+    return undefined;
+  }
+}
+
+const quotaExceeded = (message: string): Failure => ({ code: "invalid_request", message });
+
+const newIdOf = () => Array.from({ length: 24 }, () => "0123456789abcdefghijklmnopqrstuvwxyz"[randomInt(36)]).join("");
 
 export const tooLarge = (bytesMax: number): Failure => ({
   code: "body_too_large",

@@ -1,10 +1,11 @@
 /** OpenAI's files: https://platform.openai.com/docs/api-reference/files */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
-import { batchFileBytesMax, batchFileMs, filesListedMax, uploadsOfAccountMax } from "../bounds.ts";
+import { batchFileBytesMax, batchFileSeconds, filesListedMax } from "../bounds.ts";
 import type { FileRow } from "../database/tables.ts";
-import { type Form, readForm } from "../internal/form.ts";
+import type { Form } from "../internal/form.ts";
 import { sendFailure } from "../internal/internal-server.ts";
+import type { FileReceiver } from "./file-receiver.ts";
 import { type FileDetails, type FileResult, type FileStore, tooLarge } from "./file-store.ts";
 
 /** The purposes of an upload; files that the gateway makes have others. */
@@ -15,27 +16,17 @@ const expiryBounds = { min: 3_600, max: 30 * 86_400 };
 
 type WithId = { Params: { id: string } };
 
-interface FileRoutesOptions {
+export interface FileRoutesOptions {
   files: FileStore;
+  receiver: FileReceiver;
   /** Epoch milliseconds. */
   now(): number;
 }
 
-export function addOpenAiFileRoutes(server: FastifyInstance, { files, now }: FileRoutesOptions): void {
-  const uploads = new Map<string, number>();
+export function addOpenAiFileRoutes(server: FastifyInstance, { files, receiver, now }: FileRoutesOptions): void {
   server.post("/openai/files", async (request, reply) => {
-    const { account } = request.claims;
-    const running = uploads.get(account) ?? 0;
-    if (running >= uploadsOfAccountMax) return sendFailure(reply, tooManyUploads);
-    uploads.set(account, running + 1);
-    try {
-      const uploaded = await upload(files, request, now());
-      return "failure" in uploaded ? sendFailure(reply, uploaded.failure) : openAiFileOf(uploaded.value);
-    } finally {
-      const left = (uploads.get(account) ?? 1) - 1;
-      if (left === 0) uploads.delete(account);
-      else uploads.set(account, left);
-    }
+    const received = await receiver.receive(request, { field: "file" }, (form, bytes) => detailsOf(form, bytes, now()));
+    return "failure" in received ? sendFailure(reply, received.failure) : openAiFileOf(received.value);
   });
   server.get("/openai/files", async (request, reply) => {
     const page = await pageOf(files, request);
@@ -58,7 +49,7 @@ export function addOpenAiFileRoutes(server: FastifyInstance, { files, now }: Fil
 
 const openAiIdOf = ({ id }: Pick<FileRow, "id">): string => `file-${id}`;
 
-const openAiFileOf = (row: FileRow) => ({
+export const openAiFileOf = (row: FileRow) => ({
   id: openAiIdOf(row),
   object: "file",
   bytes: Number(row.bytes),
@@ -90,7 +81,7 @@ const findOpenAi = (files: FileStore, { claims, params: { id } }: FastifyRequest
 /** The id of the row; a text that is no name of a file is none of a row either. */
 const tokenOf = (id: string): string => (id.startsWith("file-") ? id.slice("file-".length) : "");
 
-const secondsOf = (time: Date): number => Math.floor(time.getTime() / 1_000);
+export const secondsOf = (time: Date): number => Math.floor(time.getTime() / 1_000);
 
 /** Clients recognise these words. */
 const noFile = (id: string): Failure => ({
@@ -99,57 +90,45 @@ const noFile = (id: string): Failure => ({
   param: "id",
 });
 
-const tooManyUploads: Failure = {
-  code: "rate_limited",
-  message: `The account uploads ${uploadsOfAccountMax} files at the same time, as many as it may; wait until some of them have ended.`,
-  retryAfterSeconds: 1,
-};
-
-const invalid = (message: string, param: string) => ({
+export const invalid = (message: string, param: string) => ({
   failure: { code: "invalid_request", message, param } as const satisfies Failure,
 });
 
-async function upload(files: FileStore, request: FastifyRequest, now: number): Promise<FileResult<FileRow>> {
-  const { claims, headers } = request;
-  const announced = headers["content-length"];
-  const begun = await files.begin(
-    { account: claims.account, key_id: claims.key },
-    announced === undefined ? undefined : Number(announced),
-  );
-  if ("failure" in begun) return begun;
-  const arriving = begun.value;
-  let isKept = false;
-  try {
-    const form = await readForm(request, "file", (source) => arriving.write(source));
-    if ("failure" in form) return form;
-    const details = detailsOf(form, arriving.bytes, now);
-    if ("failure" in details) return details;
-    const finished = await arriving.finish(details.value);
-    isKept = "value" in finished;
-    return finished;
-  } finally {
-    if (!isKept) await arriving.abandon();
-  }
-}
-
 function detailsOf({ fields, file }: Form, bytes: number, now: number): FileResult<FileDetails> {
-  if (file === undefined) return invalid("The form has no file in its field 'file'.", "file");
-  const purpose = fields.get("purpose");
-  if (purpose === undefined || !purposes.includes(purpose))
-    return invalid(`'purpose' must be one of ${purposes.join(", ")}.`, "purpose");
-  if (purpose === "batch" && bytes > batchFileBytesMax) return { failure: tooLarge(batchFileBytesMax) };
+  if (file === undefined) return noFileIn("file");
   const [anchor, seconds] = ["anchor", "seconds"].map((field) => fields.get(`expires_after[${field}]`));
-  const wanted = anchor !== undefined || seconds !== undefined;
-  if (wanted && anchor !== "created_at")
-    return invalid("'expires_after[anchor]' must be 'created_at'.", "expires_after");
-  const { min, max } = expiryBounds;
-  if (wanted && !(/^\d{1,9}$/.test(seconds ?? "") && Number(seconds) >= min && Number(seconds) <= max))
-    return invalid(`'expires_after[seconds]' must be an integer from ${min} to ${max}.`, "expires_after");
-  const lifeMs = wanted ? Number(seconds) * 1_000 : purpose === "batch" ? batchFileMs : undefined;
+  const expiry = anchor === undefined && seconds === undefined ? undefined : { anchor, seconds: Number(seconds ?? "") };
+  const retention = retentionOf(fields.get("purpose"), bytes, expiry);
+  if ("failure" in retention) return retention;
+  const { purpose, lifeSeconds } = retention.value;
   const { name, mediaType } = file;
   return {
-    value: { name, purpose, media_type: mediaType, expires_at: lifeMs === undefined ? null : new Date(now + lifeMs) },
+    value: {
+      ...{ name, purpose, media_type: mediaType },
+      expires_at: lifeSeconds === null ? null : new Date(now + lifeSeconds * 1_000),
+    },
   };
+}
+
+export const noFileIn = (field: string) => invalid(`The form has no file in its field '${field}'.`, field);
+
+/** The purpose of a file with so many bytes, and how long it is kept; null for ever. */
+export function retentionOf(
+  purpose: unknown,
+  bytes: number,
+  expiry: { anchor?: unknown; seconds?: unknown } | undefined,
+): FileResult<{ purpose: string; lifeSeconds: number | null }> {
+  if (typeof purpose !== "string" || !purposes.includes(purpose))
+    return invalid(`'purpose' must be one of ${purposes.join(", ")}.`, "purpose");
+  const isBatch = purpose === "batch";
+  if (isBatch && bytes > batchFileBytesMax) return { failure: tooLarge(batchFileBytesMax) };
+  if (expiry === undefined) return { value: { purpose, lifeSeconds: isBatch ? batchFileSeconds : null } };
+  if (expiry.anchor !== "created_at") return invalid("'expires_after[anchor]' must be 'created_at'.", "expires_after");
+  const seconds = Number(expiry.seconds);
+  const { min, max } = expiryBounds;
+  if (!(Number.isInteger(seconds) && seconds >= min && seconds <= max))
+    return invalid(`'expires_after[seconds]' must be an integer from ${min} to ${max}.`, "expires_after");
+  return { value: { purpose, lifeSeconds: seconds } };
 }
 
 async function pageOf(files: FileStore, { claims, query }: FastifyRequest): Promise<FileResult<object>> {

@@ -80,7 +80,7 @@ function parserOf(contentType: string) {
 }
 
 /** A name without control characters, which a database and a header can have. */
-const nameOf = (name: string): string =>
+export const nameOf = (name: string): string =>
   name
     .replaceAll(/\p{Cc}/gu, "_")
     .slice(0, fileNameMax)

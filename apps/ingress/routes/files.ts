@@ -13,7 +13,7 @@ interface ControlRoutesOptions {
   bodies: RequestBodies;
 }
 
-const paths = ["/v1/files", "/v1/files/*"];
+const paths = ["/v1/files", "/v1/files/*", "/v1/uploads", "/v1/uploads/*"];
 
 /** The beginning of control's paths for the API of a dialect. */
 const apis: Partial<Record<ConversationDialect, string>> = {
