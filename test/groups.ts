@@ -30,7 +30,7 @@ const groups = {
   browsers: ["console/{journey,pages}.test.ts"],
   clients: ["clients/*.test.ts"],
   control: ["control/{access,alerts,budgets,catalogue,catalogue-diff,conditions,content,exposure,input,keys}.test.ts"],
-  "control-2": ["control/{files,gateway,reference-page,sign-in,transfer}.test.ts"],
+  "control-2": ["control/{file-store,files,gateway,reference-page,sign-in,transfer}.test.ts"],
   ingress: [
     "ingress/{background,content,request,server,stored}/*.test.ts",
     "ingress/common/{outlast-redis,redis-space,sealing,vendor-paths}.test.ts",
@@ -40,7 +40,7 @@ const groups = {
   ],
   ledger: ["control/{ledger,ledger-sums,members,operations,providers,settings,usage,usage-kinds,views}.test.ts"],
   libraries: [
-    "libs/{access,content,ledger,service}/*.test.ts",
+    "libs/{access,content,ledger,objects,service}/*.test.ts",
     "libs/relay/redis/{bullmq-internals,mailbox,queue-slots,split-queue}.test.ts",
   ],
   media: [

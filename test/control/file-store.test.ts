@@ -1,0 +1,159 @@
+/** The store of files: time, offsets and changes of what it has stored. */
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
+import { after } from "node:test";
+import { pino } from "pino";
+import { DirectoryStore } from "#objects/directory-store.ts";
+import { fileSilenceMs, uploadMs } from "../../apps/control/bounds.ts";
+import type { Database } from "../../apps/control/database/database.ts";
+import { FileStore } from "../../apps/control/files/file-store.ts";
+import { onBoth } from "./databases.ts";
+
+const root = await mkdtemp(join(tmpdir(), "sluice-store-"));
+after(() => rm(root, { recursive: true, force: true }));
+
+const details = { name: "x", purpose: "user_data", media_type: "text/plain", expires_at: null };
+const owner = { account: "acct", key_id: "key_1" };
+
+async function* chunksOf(...chunks: (string | Buffer)[]) {
+  for (const chunk of chunks) yield Buffer.from(chunk);
+}
+
+async function setUp(database: Database) {
+  const directory = await mkdtemp(join(root, "objects-"));
+  let now = 1_800_000_000_000;
+  const clock = { now: () => now, epoch: () => now };
+  await database
+    .insertInto("accounts")
+    .values({ id: owner.account, name: "test", created_at: new Date(now), disabled_at: null })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+  await database.deleteFrom("files").execute();
+  const config = { fileBytesMax: 1 << 30, accountFileBytesMax: 1 << 30, accountFilesMax: 10 };
+  const objects = new DirectoryStore(directory);
+  const files = new FileStore({ database, objects, secret: "secret", config, clock, log: pino({ level: "silent" }) });
+  return {
+    files,
+    advance: (ms: number) => {
+      now += ms;
+    },
+    now: () => now,
+    paths: async () => {
+      const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+      return entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
+    },
+  };
+}
+
+const done = <Value>(result: { value: Value } | { failure: unknown }): Value => {
+  if ("failure" in result) assert.fail(JSON.stringify(result.failure));
+  return result.value;
+};
+
+onBoth("a file is read from any byte on, whole and in parts", async (database) => {
+  const { files } = await setUp(database);
+  const bytes = randomBytes(200_000);
+  const whole = done(await files.create(owner, details, chunksOf(bytes)));
+  const upload = done(await files.beginUpload(owner, { ...details, bytes: BigInt(bytes.length), life_seconds: null }));
+  const parts: string[] = [];
+  for (const [start, end] of [
+    [0, 70_000],
+    [70_000, 70_001],
+    [70_001, 200_000],
+  ]) {
+    const part = done(await files.begin(owner, { upload }));
+    assert.equal(await part.write(chunksOf(bytes.subarray(start, end))), undefined);
+    parts.push(done(await part.finish({ ...details, expires_at: upload.expires_at })).id);
+  }
+  const joined = await files.join(upload, (await files.partsOf(upload, parts)) ?? []);
+  assert.ok(joined);
+  for (const row of [whole, joined])
+    for (const start of [0, 1, 65_535, 65_536, 65_537, 69_999, 70_000, 70_001, 150_000, 199_999]) {
+      const stream = await files.open(row, start);
+      assert.ok(stream && (await buffer(stream)).equals(bytes.subarray(start)), `from ${start}`);
+    }
+});
+
+onBoth("a file ends with its time, and its bytes go with it", async (database) => {
+  const { files, advance, now, paths } = await setUp(database);
+  const kept = done(await files.create(owner, details, chunksOf("kept")));
+  const expires_at = new Date(now() + 1_000);
+  const { id } = done(await files.create(owner, { ...details, expires_at }, chunksOf("short")));
+  await files.sweep();
+  assert.ok(await files.find(owner.account, id));
+  advance(1_000);
+  assert.equal(await files.find(owner.account, id), undefined);
+  assert.equal((await paths()).length, 2);
+  await files.sweep();
+  assert.equal((await paths()).length, 1);
+  assert.deepEqual(
+    (await files.list(owner.account, { limit: 10, order: "asc" })).map((row) => row.id),
+    [kept.id],
+  );
+});
+
+onBoth("a file whose process was lost while it arrived goes, and so do the parts of an upload", async (database) => {
+  const { files, advance, paths } = await setUp(database);
+  const lost = done(await files.begin(owner, {}));
+  assert.equal(await lost.write(chunksOf("lost")), undefined);
+  const upload = done(await files.beginUpload(owner, { ...details, bytes: 4n, life_seconds: null }));
+  const part = done(await files.begin(owner, { upload }));
+  assert.equal(await part.write(chunksOf("part")), undefined);
+  await part.finish({ ...details, expires_at: upload.expires_at });
+  assert.equal((await paths()).length, 2);
+  advance(fileSilenceMs);
+  await files.sweep();
+  assert.equal((await paths()).length, 1);
+  assert.ok("failure" in (await lost.finish(details)));
+  advance(uploadMs);
+  assert.equal(await files.findUpload(owner.account, upload.id), undefined);
+  await files.sweep();
+  assert.deepEqual(await paths(), []);
+  assert.equal((await database.selectFrom("files").selectAll().execute()).length, 0);
+});
+
+onBoth("a file with a chosen id replaces the one with the same", async (database) => {
+  const { files, paths } = await setUp(database);
+  const id = "results";
+  await files.create(owner, details, chunksOf("first"), id);
+  const row = done(await files.create(owner, details, chunksOf("second"), id));
+  const stream = await files.open(row);
+  assert.equal(stream && String(await buffer(stream)), "second");
+  assert.equal((await paths()).length, 1);
+});
+
+onBoth("changed, cut or exchanged bytes are not read", async (database) => {
+  const { files, paths } = await setUp(database);
+  const row = done(await files.create(owner, details, chunksOf(randomBytes(150_000))));
+  const [path] = await paths();
+  assert.ok(path);
+  const sealed = await readFile(path);
+  const chunk = (1 << 16) + 16;
+  const changes: Record<string, Buffer> = {
+    changed: Buffer.from(sealed).fill(0, 100, 101),
+    "cut in a chunk": sealed.subarray(0, 100_000),
+    "cut after a chunk": sealed.subarray(0, chunk),
+    longer: Buffer.concat([sealed, Buffer.alloc(1)]),
+    exchanged: Buffer.concat([
+      sealed.subarray(chunk, 2 * chunk),
+      sealed.subarray(0, chunk),
+      sealed.subarray(2 * chunk),
+    ]),
+    empty: Buffer.alloc(0),
+  };
+  for (const [name, bytes] of Object.entries(changes)) {
+    await writeFile(path, bytes);
+    const stream = await files.open(row);
+    assert.ok(stream);
+    await assert.rejects(buffer(stream), name);
+  }
+  await writeFile(path, sealed);
+  const otherAccount = await files.open({ ...row, account: "other" }).catch((error: Error) => error);
+  assert.ok(otherAccount instanceof Error);
+  await rm(path);
+  assert.equal(await files.open(row), undefined);
+});
