@@ -178,6 +178,7 @@ const switches: Json[][] = [
     {},
     {
       usage: { claim: "usage" },
+      files: { claim: "files" },
       secrets: { ingress: "sluice-ingress" },
       credentials: ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"],
       credentialFiles: ["GEMINI_API_KEY"],

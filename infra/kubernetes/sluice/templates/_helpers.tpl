@@ -64,6 +64,11 @@ labels:
 {{- end -}}
 {{- end -}}
 
+{{- /* Whether callers may upload files: "true" or empty. */ -}}
+{{- define "sluice.hasFiles" -}}
+{{- if and .Values.control.enabled (or .Values.files.claim .Values.files.bucket) -}}true{{- end -}}
+{{- end -}}
+
 {{- /* The key NAME of a Secret as a variable: a dict of secret, name, isOptional. */ -}}
 {{- define "sluice.reference" -}}
 {{- $reference := dict "name" .secret "key" .name -}}
@@ -83,6 +88,9 @@ sluice.deployment, with pod merged.
 {{- $settings := .settings | default dict -}}
 {{- range .required }}{{ $references = append $references (dict "secret" $.secret "name" . "isOptional" false) }}{{ end -}}
 {{- range .optional }}{{ $references = append $references (dict "secret" $.secret "name" . "isOptional" true) }}{{ end -}}
+{{- if and (has .component (list "ingress" "control")) (include "sluice.hasFiles" $root) -}}
+{{- $references = append $references (dict "secret" $root.Values.secrets.control "name" "INTERNAL_SECRET" "isOptional" false) -}}
+{{- end -}}
 {{- if .isGateway -}}
 {{- $settings = mergeOverwrite (deepCopy (.defaults | default dict)) (deepCopy $root.Values.settings) (deepCopy $settings) -}}
 {{- $own = merge $own (dict "OPERATIONS_HOST" $root.Values.listenAddress "OPERATIONS_PORT" "9100" "SLUICE_CATALOGUE" "/etc/sluice/catalogue.yaml" "USAGE_DIRECTORY" "/var/lib/sluice/usage") -}}
@@ -180,7 +188,7 @@ initContainers:
 {{- /*
 A Deployment's selector, strategy and pod. A dict of root, component, args, ports (name: number), probePort, readyPath, graceSeconds, startSeconds, resources,
 scheduling, imageTag, serviceAccount, pod, isGateway (has the settings, the catalogue and the usage directory), own (variables that the chart sets), defaults
-(variables that settings replace), settings, and of a Secret: secret (its name), required and optional (its keys).
+(variables that settings replace), settings, filesClaim (of files), and of a Secret: secret (its name), required and optional (its keys).
 */ -}}
 {{- define "sluice.deployment" -}}
 {{- $pod := include "sluice.pod" . | fromJson -}}
@@ -280,6 +288,9 @@ template:
           {{- if .root.Values.certificateAuthorities }}
           - { name: certificates, mountPath: /run/certificates, readOnly: true }
           {{- end }}
+          {{- if .filesClaim }}
+          - { name: files, mountPath: /var/lib/sluice/files }
+          {{- end }}
           {{- with $pod.volumeMounts }}
           {{- toYaml . | nindent 10 }}
           {{- end }}
@@ -296,6 +307,9 @@ template:
             {{- range $credentialFiles }}
             - { key: {{ . }}, path: {{ . }} }
             {{- end }}
+      {{- end }}
+      {{- with .filesClaim }}
+      - { name: files, persistentVolumeClaim: { claimName: {{ . }} } }
       {{- end }}
       {{- with $pod.volumes }}
       {{- toYaml . | nindent 6 }}
