@@ -326,6 +326,14 @@ export const refusedFieldsMs = 3_600_000;
 export const bindingMs = 3_600_000;
 /** A binding in use is announced again after this time, so that others keep it as long. */
 export const bindingRenewedMs = 900_000;
+/** How often a worker tells others of its targets, and how long that counts. */
+export const tellEveryMs = 1_000;
+export const measuresLifeMs = 3_000;
+/** After this time a measurement counts half. */
+export const measureHalfLifeMs = 10_000;
+/** Other workers whose measurements are kept. */
+export const measuringWorkersMax = 1_000;
+
 /** Bindings in Redis, and in the memory of each worker. */
 export const bindingsMax = 100_000;
 /** Announcements that a worker reads at a time. */

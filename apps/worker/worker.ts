@@ -49,6 +49,7 @@ import { Credentials } from "./routing/credentials.ts";
 import { RefusedFields } from "./routing/refused-fields.ts";
 import { Routing } from "./routing/routing.ts";
 import { Slots } from "./routing/slots.ts";
+import { TargetMeasures } from "./routing/target-measures.ts";
 import { VendorLimits } from "./routing/vendor-limits.ts";
 import { isProxied } from "./upstream/connections.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
@@ -117,9 +118,13 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
   const usage = openUsage(config, deps, redis, catalogue.inForceAs, opened);
   const load = new TargetLoad(clock);
   const contentTimes = new ContentTimes();
+  const targetMeasures = new TargetMeasures({ redis, subscriber, keyspace, clock, catalogue: catalogue.current });
+  opened.defer(() => targetMeasures.close());
+  await targetMeasures.start();
   const events = new EventStream<WorkerEvents>(
     load.subscriber,
     contentTimes.subscriber,
+    targetMeasures.subscriber,
     createAttemptLog(log, clock),
     createAttemptMetrics(registry, {
       queues: () => [...capacitiesOf(config.queues, catalogue.current().queues.keys()).keys()],
@@ -173,6 +178,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     bindings,
     refusedFields: new RefusedFields(),
     contentTimes,
+    targetMeasures,
     preparationThread,
     answerMemory,
     answerPace: new AnswerPace(() => intake.gathersChunks),

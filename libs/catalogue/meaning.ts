@@ -94,6 +94,7 @@ function modelFindingsOf({ models, queues, upstreams }: CatalogueFile): Finding[
     const path = ["models", index];
     if (model.prices) findings.push(...priceFindingsOf(model.prices, [...path, "prices"]));
     findings.push(...wildcardFindingsOf(model, path, new Set(models.map(({ id }) => id))));
+    findings.push(...strategyFindingsOf(model, path));
     for (const [place, { upstream, model: name, prices }] of model.route.entries()) {
       if (name.includes("*") && (!isWildcard(model.id) || name.indexOf("*") < name.length - 1))
         addFinding(["route", place, "model"], "may contain `*` only at its end, and only if the id ends in `*`");
@@ -103,6 +104,27 @@ function modelFindingsOf({ models, queues, upstreams }: CatalogueFile): Finding[
     }
     return findings;
   });
+}
+
+/** A strategy chooses among neighbours with weights, and the cheapest one by their prices. */
+function strategyFindingsOf({ strategy, route }: CatalogueFile["models"][number], path: Path): Finding[] {
+  if (strategy === "weights") return [];
+  const isEqual = (place: number) => route[place]?.weight !== undefined;
+  const equal = [...route.keys()].filter((place) => isEqual(place) && (isEqual(place - 1) || isEqual(place + 1)));
+  if (equal.length === 0)
+    return [
+      {
+        path: [...path, "strategy"],
+        text: `"${strategy}" needs targets to choose from: give at least two adjacent targets of the route a \`weight\`, such as 1 each`,
+      },
+    ];
+  if (strategy !== "cheapest") return [];
+  return equal
+    .filter((place) => route[place]?.prices === undefined)
+    .map((place) => ({
+      path: [...path, "route", place, "prices"],
+      text: "missing: `strategy: cheapest` compares targets by what the operator pays there",
+    }));
 }
 
 /** A wildcard needs a price for whatever it passes through: one for all, or one for each. */

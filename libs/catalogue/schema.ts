@@ -469,6 +469,11 @@ const model = Type.Object(
       description:
         "`session`: the requests of a session go to the same target and the same credential, or cache domain, while these can serve, so that the upstream finds their beginning in its prompt cache. `off`: each request is placed anew.",
     }),
+    strategy: Type.Enum(["weights", "leastBusy", "lowestLatency", "cheapest"] as const, {
+      default: "weights",
+      description:
+        "How adjacent targets with weights share the requests. `weights`: in proportion to these. `leastBusy`: the one with the fewest calls in proportion to its weight. `lowestLatency`: the one that began its last answers soonest. `cheapest`: the one that costs least by its `prices`. All count over all workers. A session that a target has served stays there.",
+    }),
     promptCache: promptCache(
       "Lets upstreams cache prompts: Anthropic's get marks behind the tools, the system prompt and the last two turns of the user, at most four with those of the caller; OpenAI's get a `prompt_cache_key` for the session if the caller sends none. Default: only what the caller sends.",
     ),

@@ -74,6 +74,8 @@ export function keyspaceOf(namespace: string, protocols: Protocols = ownProtocol
     routingNews: `${family("routing")}:news`,
     /** Pub/sub channel: announces an entry of `routingNews`. */
     routingNewsChanged: `${namespace}:routing:news:changed`,
+    /** Pub/sub channel: how busy and slow targets are (worker/routing/target-measures.ts). */
+    targetMeasures: `${namespace}:routing:measures`,
     /** Hash: a limit that the vendor of a target stated → what is left of it (JSON). */
     vendorLimits: (target: string) => `${family("routing")}:limits:${target}`,
     /** Hash: an upstream's target → its circuit breaker (JSON). */

@@ -38,6 +38,7 @@ import type { AttemptInfo, CallInfo, WorkerEvents } from "#events/worker-events.
 import type { GatewayAnswer } from "#operations/exchange.ts";
 import { operations } from "#operations/operations.ts";
 import { announcementOf } from "#operations/realtime/announcement.ts";
+import { jobBodyBytesMax } from "#relay/bounds.ts";
 import {
   type AnswerSource,
   type CallRecord,
@@ -63,8 +64,9 @@ import type { Bindings } from "../routing/bindings.ts";
 import type { ContentTimes } from "../routing/content-times.ts";
 import type { RefusedFields } from "../routing/refused-fields.ts";
 import { classifyFailure, type FailureClass, outcomeOf, RetryState } from "../routing/retry-state.ts";
-import { type Candidate, candidatesOf, drawnOrder } from "../routing/route.ts";
+import { type Candidate, candidatesOf, drawnOrder, orderWithStrategies } from "../routing/route.ts";
 import type { CallOutcome, Permit, Routing } from "../routing/routing.ts";
+import type { TargetMeasures } from "../routing/target-measures.ts";
 import type { UpstreamHandlers, UpstreamHeaders } from "../upstream/pooled-call.ts";
 import type { SessionCall } from "../upstream/session-call.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
@@ -85,6 +87,7 @@ export interface AttemptDeps {
   bindings: Pick<Bindings, "placeOf" | "bind">;
   refusedFields: RefusedFields;
   contentTimes: ContentTimes;
+  targetMeasures: Pick<TargetMeasures, "ranked">;
   preparationThread: PreparationThread;
   answerMemory: AnswerMemory;
   answerPace: AnswerPace;
@@ -228,7 +231,13 @@ export class Attempt {
     const model = catalogue.modelFor(group, id);
     if (session !== undefined && model?.affinity === "session")
       this.#affinity = new SessionRoute(session, sessionIsAssumed === true ? unbound : this.#deps.bindings);
-    const order = this.#affinity ?? drawnOrder(Math.random);
+    const order = orderWithStrategies(this.#affinity ?? drawnOrder(Math.random), (neighbours) =>
+      this.#deps.targetMeasures.ranked(neighbours, {
+        isStreamed: this.#info.isStreamed,
+        inputTokens: (inJob?.length ?? jobBodyBytesMax) / bytesPerToken,
+        receivedAt: this.#info.receivedAt,
+      }),
+    );
     const candidates = model === undefined ? [] : candidatesOf(catalogue, { group, model, allowed: fallbacks }, order);
     if (candidates.length === 0) {
       this.#fail({

@@ -79,7 +79,8 @@ export class SessionRoute {
     const place = this.#placeOf(candidate, credential);
     if (place === undefined) return;
     this.#isServed = true;
-    const isFirst = place.id === this.#models.get(candidate.model)?.first.id;
+    // Hashes do not say where a strategy placed it.
+    const isFirst = candidate.model.strategy === "weights" && place.id === this.#models.get(candidate.model)?.first.id;
     this.#bindings.bind(this.#session, isFirst ? undefined : place.id);
   }
 

@@ -7,6 +7,7 @@ import {
   type Target,
   type UpstreamTimeouts,
 } from "#catalogue/catalogue.ts";
+import { drawnByWeight } from "./strategies.ts";
 
 export interface Candidate {
   /** The model that this target serves: the requested one, or one of its fallbacks. */
@@ -34,9 +35,22 @@ export interface TargetOrder {
 
 /** An order by weights, drawn anew each time. `random` returns numbers from 0 to below 1. */
 export const drawnOrder = (random: () => number): TargetOrder => ({
-  ranked: (neighbours) => shuffled(neighbours, random),
+  ranked: (neighbours) =>
+    drawnByWeight(
+      neighbours.map((candidate) => ({ candidate, weight: candidate.target.weight ?? 1 })),
+      random,
+    ).map(({ candidate }) => candidate),
   arranged: (candidates) => candidates,
 });
+
+/** The same, but neighbours of a model with another strategy than weights are in that order. */
+export const orderWithStrategies = (order: TargetOrder, byStrategy: TargetOrder["ranked"]): TargetOrder => ({
+  ranked: (neighbours) => (hasStrategy(neighbours) ? byStrategy(neighbours) : order.ranked(neighbours)),
+  arranged: (candidates) => order.arranged(candidates),
+});
+
+const hasStrategy = ([first]: readonly Candidate[]): boolean =>
+  first !== undefined && first.model.strategy !== "weights";
 
 /**
  * The model's own targets, then those of its fallbacks that are `allowed` and that the group may
@@ -80,20 +94,4 @@ function inTurn(route: readonly Candidate[], order: TargetOrder): Candidate[] {
   }
   ordered.push(...order.ranked(weighted));
   return order.arranged(ordered);
-}
-
-/** By their weights. */
-function shuffled(neighbours: readonly Candidate[], random: () => number): Candidate[] {
-  const left = [...neighbours];
-  const ordered: Candidate[] = [];
-  while (left.length > 0) {
-    const point = random() * left.reduce((sum, { target: { weight = 0 } }) => sum + weight, 0);
-    let passed = 0;
-    const index = left.findIndex(({ target: { weight = 0 } }) => {
-      passed += weight;
-      return point < passed;
-    });
-    ordered.push(...left.splice(Math.max(0, index), 1));
-  }
-  return ordered;
 }

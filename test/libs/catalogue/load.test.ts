@@ -92,6 +92,7 @@ test("absent settings have their documented defaults", () => {
     retries: 2,
     fallbacks: [],
     affinity: "session",
+    strategy: "weights",
     deterministic: false,
     route: [{ upstream: "openai", model: "m1" }],
   });
@@ -245,6 +246,33 @@ const faults: Fault[] = [
     message: '10:57: models[0].route[0].tokensPerMinute: must be an integer, not "1k"',
   },
   {
+    name: "an unknown strategy",
+    from: "- id: second",
+    to: "- id: second\n    strategy: fastest",
+    message:
+      '12:15: models[1].strategy: must be "weights" or "leastBusy" or "lowestLatency" or "cheapest", not "fastest"',
+  },
+  {
+    name: "a strategy without targets to choose from",
+    from: /route:\n.*m1 }/,
+    to: "strategy: leastBusy\n    route: [{ upstream: openai, model: m1, weight: 1 }, { upstream: openai, model: m2 }]",
+    message:
+      '9:15: models[0].strategy: "leastBusy" needs targets to choose from: give at least two adjacent targets of the route a `weight`, such as 1 each',
+  },
+  {
+    name: "the cheapest of targets without prices",
+    from: /route:\n.*m1 }/,
+    to: "strategy: cheapest\n    route: [{ upstream: openai, model: m1, weight: 1, prices: { inputPerMillion: 1, outputPerMillion: 2 } }, { upstream: openai, model: m2, weight: 1 }]",
+    message:
+      "10:110: models[0].route[1].prices: missing: `strategy: cheapest` compares targets by what the operator pays there",
+  },
+  {
+    name: "rate limit headers in an unknown way",
+    from: "credential: OPENAI_API_KEY }",
+    to: "credential: OPENAI_API_KEY, rateLimitHeaders: off }",
+    message: '4:116: upstreams.openai.rateLimitHeaders: must be "obey" or "ignore", not "off"',
+  },
+  {
     name: "a cache domain without a name",
     from: "credential: OPENAI_API_KEY }",
     to: "credential: OPENAI_API_KEY, cacheDomain: 5 }",
@@ -318,7 +346,7 @@ const faults: Fault[] = [
     from: "queue: image",
     to: "queu: image",
     message:
-      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, description, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, pricesByModel, retries, fallbacks, resume, deterministic, traits, affinity, promptCache, timeouts, route',
+      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, description, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, pricesByModel, retries, fallbacks, resume, deterministic, traits, affinity, strategy, promptCache, timeouts, route',
   },
   {
     name: "a model setting under its former name",

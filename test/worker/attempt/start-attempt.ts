@@ -9,6 +9,7 @@ import { AnswerMemory } from "../../../apps/worker/answer/answer-memory.ts";
 import { Attempt, type AttemptDeps } from "../../../apps/worker/attempt/attempt.ts";
 import { ContentTimes } from "../../../apps/worker/routing/content-times.ts";
 import { RefusedFields } from "../../../apps/worker/routing/refused-fields.ts";
+import type { Candidate } from "../../../apps/worker/routing/route.ts";
 import type { CallOutcome } from "../../../apps/worker/routing/routing.ts";
 import type { UpstreamHandlers } from "../../../apps/worker/upstream/pooled-call.ts";
 import type { UpstreamRequest } from "../../../apps/worker/upstream/upstreams.ts";
@@ -119,6 +120,7 @@ export function startAttempt(
     },
     refusedFields,
     contentTimes,
+    targetMeasures: { ranked: (neighbours: readonly Candidate[]) => [...neighbours] },
     answerMemory,
     attachmentsFor: () => ({ filled: (body: Buffer) => body, release() {} }),
     clock: { now: () => time.now, epoch: () => time.now },
