@@ -30,15 +30,17 @@ for (const file of exampleFiles())
 const guide = readFileSync(join(import.meta.dirname, "../docs/models-and-routing.md"), "utf8");
 
 test("the catalogues in the guide work, alone and with the wildcard", () => {
-  const [example = "", limited = "", wildcard = "", ...others] = [...guide.matchAll(/```yaml\n([\s\S]+?)```/g)].map(
-    ([, text]) => text,
-  );
+  const [example = "", equal = "", limited = "", wildcard = "", ...others] = [
+    ...guide.matchAll(/```yaml\n([\s\S]+?)```/g),
+  ].map(([, text]) => text);
   assert.deepEqual(others, []);
   const modelsOf = (text: string, environment = {}) => parseCatalogue(Buffer.from(text), "guide", environment);
   assert.deepEqual(modelsOf(example).models, []);
   const environment = { OPENAI_API_KEY_FILE: "/run/secrets/openai" };
   assert.equal(modelsOf(example, environment).models[0]?.id, "gpt-4.1-mini");
-  const { upstreams } = modelsOf(example.slice(0, example.indexOf("upstreams:\n")) + limited);
+  const head = example.slice(0, example.indexOf("upstreams:\n"));
+  assert.equal(modelsOf(head + equal).models[0]?.strategy, "leastBusy");
+  const { upstreams } = modelsOf(head + limited);
   assert.equal(upstreams.get("openai")?.credentialLimits?.requestsPerMinute, 5_000);
   const passed = modelsOf(example.slice(0, example.indexOf("models:\n")) + wildcard, environment);
   const targetOf = (id: string) => passed.modelFor("default", id)?.route.map(({ model }) => model);
