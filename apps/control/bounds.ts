@@ -57,6 +57,8 @@ export const dropEveryMs = 3_600_000;
 /** Rows of a sum of usage, and of one as CSV. */
 export const sumRowsMax = 10_000;
 export const csvRowsMax = 200_000;
+/** Records of one export of the log. */
+export const csvRecordsMax = 10_000;
 /** Days with records of a filter that the log looks into one by one. */
 export const filteredDaysMax = 100;
 /** Values of one filter. */

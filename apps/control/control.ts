@@ -157,7 +157,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
       ...accountHandlers({ catalogue: catalogue.current, changed }),
       ...contentHandlers({ secret, changed }),
       ...keyHandlers({ catalogue: catalogue.current, projection, redis, keyspace }),
-      ...usageHandlers,
+      ...usageHandlers({ currency: () => catalogue.current().currency }),
       ...catalogueHandlers(catalogue.current, () => settings.current().gatewayUrl),
       ...signIn.handlers,
       ...tokenHandlers,

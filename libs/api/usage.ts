@@ -193,7 +193,9 @@ const sums = {
   images: count(""),
   cost: money("What callers pay."),
   upstreamCost: orNull(money("What the operator pays, as far as the catalogue says it. Only for operators.")),
-  margin: orNull(money("Cost minus upstream cost, of records whose upstream cost is known. Only for operators.")),
+  margin: orNull(
+    money("Cost minus upstream cost, of records whose upstream cost is known; null without any. Only for operators."),
+  ),
   cacheSaving: money("The saving by the upstreams' prompt caches, for callers."),
   firstContentMs: orNull(number("Mean of answers with content.")),
   durationMs: orNull(number("Mean.")),
@@ -232,6 +234,17 @@ const topQuery = {
   ),
 };
 
+const recordFilters = {
+  ...filters,
+  outcome: optional(
+    Type.String({
+      pattern: `^(${outcomes.join("|")})(,(${outcomes.join("|")}))*$`,
+      description: `Of ${outcomes.join(", ")}. Several are separated by commas; a record matches one of them.`,
+    }),
+  ),
+  errorCode: filterList("Error codes."),
+};
+
 export const usageOperations = {
   listUsage: {
     method: "GET",
@@ -240,16 +253,18 @@ export const usageOperations = {
     access: "reader",
     query: strictObject({
       ...pageQuery,
-      ...filters,
-      outcome: optional(
-        Type.String({
-          pattern: `^(${outcomes.join("|")})(,(${outcomes.join("|")}))*$`,
-          description: `Of ${outcomes.join(", ")}. Several are separated by commas; a record matches one of them.`,
-        }),
-      ),
-      errorCode: filterList("Error codes."),
+      ...recordFilters,
     }),
     answer: pageOf(record),
+  },
+  exportRecords: {
+    method: "GET",
+    path: "/usage/records.csv",
+    summary: "The records as CSV, newest first, at most 10,000.",
+    access: "reader",
+    query: strictObject(recordFilters),
+    answer: text(),
+    mediaType: "text/csv; charset=utf-8",
   },
   getUsage: {
     method: "GET",
@@ -285,7 +300,7 @@ export const usageOperations = {
   exportUsage: {
     method: "GET",
     path: "/usage.csv",
-    summary: "The same sums as CSV.",
+    summary: "The same sums as CSV, with the names of accounts and keys, and the currency.",
     access: "reader",
     query: strictObject(sumQuery),
     answer: text(),

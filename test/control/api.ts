@@ -128,7 +128,7 @@ export async function startApi(database: Database): Promise<TestApi> {
       ...accountHandlers({ catalogue: () => catalogue, changed }),
       ...contentHandlers({ secret, changed }),
       ...keyHandlers({ catalogue: () => catalogue, projection, redis, keyspace }),
-      ...usageHandlers,
+      ...usageHandlers({ currency: () => "USD" }),
       ...catalogueHandlers(
         () => catalogue,
         () => settings.current().gatewayUrl,

@@ -122,7 +122,7 @@ export async function startApi(database: Database, environment: Record<string, s
     // Handlers of keys need Redis; keys.test.ts has them.
     handlers: {
       ...accountHandlers({ catalogue: () => catalogue, changed: async () => {} }),
-      ...usageHandlers,
+      ...usageHandlers({ currency: () => "USD" }),
       ...signIn.handlers,
       ...tokenHandlers,
       ...auditHandlers,

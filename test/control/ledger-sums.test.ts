@@ -8,6 +8,8 @@ import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
 import { onBoth } from "./databases.ts";
 import { usageRecord } from "./records.ts";
 
+const usage = usageHandlers({ currency: () => "USD" });
+
 const contextOf = (database: Database, more: Partial<Context> = {}): Context => ({
   ...systemContext(database, new Date()),
   scope: "all",
@@ -43,7 +45,7 @@ onBoth("the largest groups and the others add up to the total", async (database)
     ),
   );
   const query = { ...range, account, by: "model", interval: "half-hour" } as const;
-  const { body } = await usageHandlers.sumUsage({ query: { ...query, top: 2 } } as never, contextOf(database));
+  const { body } = await usage.sumUsage({ query: { ...query, top: 2 } } as never, contextOf(database));
   assert.deepEqual(
     body.rows.map(({ time, group, isOthers, requests, cost }) => [time, group, isOthers, requests, cost]),
     [
@@ -55,12 +57,12 @@ onBoth("the largest groups and the others add up to the total", async (database)
       ["2031-05-20T10:30:00.000Z", {}, true, 2, "0.00000005"],
     ],
   );
-  const whole = await usageHandlers.sumUsage({ query } as never, contextOf(database));
+  const whole = await usage.sumUsage({ query } as never, contextOf(database));
   assert.deepEqual(body.total, whole.body.total);
   assert.equal(whole.body.rows.length, 8);
 
   const two = { ...query, by: "model,upstream", interval: "none", top: 1, topBy: "requests" } as const;
-  const { rows, total } = (await usageHandlers.sumUsage({ query: two } as never, contextOf(database))).body;
+  const { rows, total } = (await usage.sumUsage({ query: two } as never, contextOf(database))).body;
   assert.deepEqual(
     rows.map(({ group, requests }) => [group, requests]),
     [
@@ -76,7 +78,7 @@ onBoth("keys are named, but only to those who see their account", async (databas
   const keyId = `key_named`;
   await database
     .insertInto("accounts")
-    .values({ id: account, name: account, created_at: new Date(), disabled_at: null })
+    .values({ id: account, name: "Account of names", created_at: new Date(), disabled_at: null })
     .execute();
   await database
     .insertInto("keys")
@@ -89,21 +91,29 @@ onBoth("keys are named, but only to those who see their account", async (databas
   const record = usageRecord({ account, keyId, receivedAt: start });
   await insertUsage(database, [record, usageRecord({ account: "another-account", keyId, receivedAt: start })]);
   const own = contextOf(database);
-  const sums = (await usageHandlers.sumUsage({ query: { ...range, account, by: "key" } } as never, own)).body;
+  const sums = (await usage.sumUsage({ query: { ...range, account, by: "key" } } as never, own)).body;
   assert.deepEqual(sums.keyNames, { [keyId]: "ci" });
-  const { items } = (await usageHandlers.listUsage({ query: { ...range, account } } as never, own)).body;
+  const { items } = (await usage.listUsage({ query: { ...range, account } } as never, own)).body;
   assert.equal(items[0]?.keyName, "ci");
-  assert.equal(
-    (await usageHandlers.getUsage({ params: { id: record.generationId } } as never, own)).body.keyName,
-    "ci",
+  assert.equal((await usage.getUsage({ params: { id: record.generationId } } as never, own)).body.keyName, "ci");
+  const csv = (await usage.exportUsage({ query: { ...range, account, by: "key" } } as never, own)).body;
+  assert.match(csv, /^time,key,keyName,requests,.*,currency\r\n.*,key_named,ci,1,.*,USD\r\n$/);
+  const log = (await usage.exportRecords({ query: { ...range, account } } as never, own)).body;
+  assert.match(log, /^time,requestId,account,accountName,key,keyName,group,/);
+  assert.match(
+    log,
+    /\r\n2031-05-20T10:00:00.000Z,[^,]*,names-of-keys,Account of names,key_named,ci,default,[^\r]*,USD,[^\r]*\r\n$/,
   );
-  const csv = (await usageHandlers.exportUsage({ query: { ...range, account, by: "key" } } as never, own)).body;
-  assert.match(csv, /^time,key,keyName,requests,.*\r\n.*,key_named,ci,1,/);
-  const other = contextOf(database, { scope: ["another-account"] });
+  const [names, ...rows] = log
+    .trimEnd()
+    .split("\r\n")
+    .map((line) => line.split(","));
   assert.deepEqual(
-    (await usageHandlers.sumUsage({ query: { ...range, by: "key" } } as never, other)).body.keyNames,
-    {},
+    rows.map((row) => row.length),
+    [names?.length],
   );
+  const other = contextOf(database, { scope: ["another-account"] });
+  assert.deepEqual((await usage.sumUsage({ query: { ...range, by: "key" } } as never, other)).body.keyNames, {});
 });
 
 onBoth("a record has the calls of upstreams; only operators see their status", async (database) => {
@@ -119,7 +129,7 @@ onBoth("a record has the calls of upstreams; only operators see their status", a
   const plain = usageRecord({ account });
   await insertUsage(database, [record, plain]);
   const read = async (id: string, context: Context) =>
-    (await usageHandlers.getUsage({ params: { id } } as never, context)).body.callLog;
+    (await usage.getUsage({ params: { id } } as never, context)).body.callLog;
   const operator = contextOf(database);
   assert.deepEqual(await read(record.generationId, operator), [
     { upstream: "first", target: "m", startedMs: 10, durationMs: 70, status: 402, outcome: "upstream_failed" },
@@ -141,10 +151,7 @@ onBoth("the log of errors reads no more than errors", async (database) => {
     usageRecord({ account, receivedAt: start + 2, outcome: "left", status: 499 }),
   ]);
   const codesOf = async (query: object) => {
-    const { body } = await usageHandlers.listUsage(
-      { query: { ...range, account, ...query } } as never,
-      contextOf(database),
-    );
+    const { body } = await usage.listUsage({ query: { ...range, account, ...query } } as never, contextOf(database));
     return body.items.map(({ outcome }) => outcome);
   };
   assert.deepEqual(await codesOf({ outcome: "refused,left" }), ["left", "refused"]);
@@ -163,12 +170,8 @@ onBoth("sums of one error code are those of its records, over time and by group"
     usageRecord({ ...failed, receivedAt: start + 2 * hour + 1, errorCode: "overloaded" }),
   ]);
   const sums = async (query: object) =>
-    (
-      await usageHandlers.sumUsage(
-        { query: { ...range, account, interval: "hour", ...query } } as never,
-        contextOf(database),
-      )
-    ).body;
+    (await usage.sumUsage({ query: { ...range, account, interval: "hour", ...query } } as never, contextOf(database)))
+      .body;
   const of = await sums({ errorCode: "upstream_failed", by: "model" });
   assert.deepEqual(
     of.rows.map(({ time, requests, failed }) => [Date.parse(time ?? "") - start, requests, failed]),
@@ -208,7 +211,7 @@ onBoth("a filter of the log finds what is there, and answers from the totals whe
     statements = [];
     const log = { from: "2031-04-25T00:00:00Z", to: range.to, account, ...query };
     const context = contextOf(counted, { now: new Date("2031-05-21T00:00:00Z") });
-    return (await usageHandlers.listUsage({ query: log } as never, context)).body.items;
+    return (await usage.listUsage({ query: log } as never, context)).body.items;
   };
   const cases: [query: object, items: number][] = [
     [{ model: "rare" }, 3],

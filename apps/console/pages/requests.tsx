@@ -9,6 +9,7 @@ import { call, type Input } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import { type Item, queryClient, useList, useRead } from "../app/queries.ts";
 import { useAccounts } from "../parts/accounts.ts";
+import { RecordsCsvButton } from "../parts/csv-button.tsx";
 import { errorCodes } from "../parts/error.texts.ts";
 import { Cut, Money } from "../parts/facts.tsx";
 import { FilterMultiSelect, valuesOf } from "../parts/filters.tsx";
@@ -154,6 +155,7 @@ export function Requests() {
         <>
           <OpenById />
           <SavedViews page="requests" search={{ ...search, live: undefined }} />
+          <RecordsCsvButton query={{ ...filters, outcome: search.outcome, errorCode: search.errorCode }} />
         </>
       }
     >

@@ -1,38 +1,58 @@
-/** Usage as CSV. */
+/** Downloads of usage as CSV. */
 import { Button, Menu } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { addressOf, type Input } from "../app/call.ts";
 import { useUsageTexts } from "./usage.texts.ts";
 
 type CsvQuery = NonNullable<Input<"exportUsage">["query"]>;
+type RecordsQuery = NonNullable<Input<"exportRecords">["query"]>;
 
-/** Downloads what is filtered. Fetched first, so that an error has words. */
+/** Fetched first, so that an error has words. The file's name has the period. */
+async function save(address: string, name: string, { from, to }: Pick<CsvQuery, "from" | "to">): Promise<void> {
+  const response = await fetch(address);
+  if (!response.ok) throw new Error(((await response.json()) as { detail?: string }).detail);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await response.blob());
+  const days = [from, to].flatMap((time) => (time === undefined ? [] : [time.slice(0, 10)]));
+  link.download = `${[name, ...new Set(days)].join("-")}.csv`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+function useSave(): typeof save {
+  const t = useUsageTexts();
+  return (...args) =>
+    save(...args).catch((error: Error) =>
+      notifications.show({ color: "red", title: t.csvFailed, message: error.message }),
+    ) as Promise<void>;
+}
+
+/** The sums that are filtered, as in the table or as in the plot. */
 export function CsvButton({ query, interval, isGrouped }: { query: CsvQuery; interval: string; isGrouped: boolean }) {
   const t = useUsageTexts();
-  const save = async (of: "none" | typeof interval) => {
-    try {
-      const response = await fetch(
-        addressOf("exportUsage", { query: { ...query, interval: of as "none" } as CsvQuery }),
-      );
-      if (!response.ok) throw new Error(((await response.json()) as { detail?: string }).detail);
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(await response.blob());
-      link.download = `usage-${new Date().toISOString().slice(0, 10)}.csv`;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-    } catch (error) {
-      notifications.show({ color: "red", title: t.csvFailed, message: (error as Error).message });
-    }
-  };
+  const saved = useSave();
+  const saveSums = (of: string) =>
+    void saved(addressOf("exportUsage", { query: { ...query, interval: of as "none" } }), "usage", query);
   return (
     <Menu position="bottom-end">
       <Menu.Target>
         <Button variant="default">{t.csv}</Button>
       </Menu.Target>
       <Menu.Dropdown>
-        {isGrouped && <Menu.Item onClick={() => void save("none")}>{t.csvGroups}</Menu.Item>}
-        <Menu.Item onClick={() => void save(interval)}>{t.csvSteps}</Menu.Item>
+        {isGrouped && <Menu.Item onClick={() => saveSums("none")}>{t.csvGroups}</Menu.Item>}
+        <Menu.Item onClick={() => saveSums(interval)}>{t.csvSteps}</Menu.Item>
       </Menu.Dropdown>
     </Menu>
+  );
+}
+
+/** The records that are filtered. */
+export function RecordsCsvButton({ query }: { query: RecordsQuery }) {
+  const t = useUsageTexts();
+  const saved = useSave();
+  return (
+    <Button variant="default" onClick={() => void saved(addressOf("exportRecords", { query }), "requests", query)}>
+      {t.csv}
+    </Button>
   );
 }

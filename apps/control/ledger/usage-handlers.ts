@@ -9,7 +9,7 @@ import { within } from "../api/actor.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
 import { readPage } from "../api/pages.ts";
-import { csvRowsMax, filteredDaysMax, filterValuesMax, sumRowsMax } from "../bounds.ts";
+import { csvRecordsMax, csvRowsMax, filteredDaysMax, filterValuesMax, sumRowsMax } from "../bounds.ts";
 import { countedAs, dimensions, type Measure, measureNames, type UsageRow } from "./columns.ts";
 import { csvOf } from "./csv.ts";
 
@@ -33,32 +33,30 @@ type UsageDimension = keyof typeof columns;
 const dayMs = 86_400_000;
 const halfHourMs = 1_800_000;
 
-export const usageHandlers: Handlers<typeof usageOperations> = {
-  async listUsage({ query }, { database, scope, actor, now }) {
-    const { outcome, errorCode } = query;
-    let listed = database
-      .selectFrom("usage")
-      .selectAll()
-      .select(hasContent)
-      .where(within("account", scope))
-      .where(timesOf(query, now))
-      .where(filterOf(query, dimensions.model));
-    if (query.model !== undefined || query.group !== undefined || query.upstream !== undefined) {
-      const days = await daysWith(query, { database, scope, now });
-      if (days.length === 0) return { body: { items: [], nextCursor: null } };
-      listed = listed.where(withinDays(days));
-    }
-    if (outcome !== undefined) listed = listed.where("outcome", "in", valuesOf(outcome, "outcome"));
-    if (errorCode !== undefined) listed = listed.where("error_code", "in", valuesOf(errorCode, "errorCode"));
-    // The index of what is not complete is small, and errors are rare.
-    if (errorCode !== undefined || (outcome !== undefined && !valuesOf(outcome, "outcome").includes("complete")))
-      listed = listed.where(sql<boolean>`outcome <> 'complete'`);
-    const { rows, nextCursor } = await readPage(listed, query, ["received_at", "generation_id"]);
-    const names = await keyNamesOf(
-      rows.map((row) => row.key_id),
-      { database, scope },
+type RecordQuery = InputOf<(typeof usageOperations)["exportRecords"]>["query"];
+
+/** `currency`: of all amounts. */
+export const usageHandlers = ({ currency }: { currency(): string }): Handlers<typeof usageOperations> => ({
+  async listUsage({ query }, context) {
+    const { rows, names, nextCursor } = await recordsOf(query, context, query);
+    return { body: { items: rows.map((row) => recordOf(row, names, context.actor.isOperator)), nextCursor } };
+  },
+
+  async exportRecords({ query }, context) {
+    const { rows, names, nextCursor } = await recordsOf(query, context, { limit: csvRecordsMax });
+    if (nextCursor !== null)
+      throw new Fault("invalid", `There are more than ${csvRecordsMax} records; choose a shorter period or a filter.`);
+    const accountNames = await accountNamesOf(
+      rows.map(({ account }) => account),
+      context,
     );
-    return { body: { items: rows.map((row) => recordOf(row, names, actor.isOperator)), nextCursor } };
+    const records = rows.map((row) => recordOf(row, names, context.actor.isOperator));
+    return {
+      body: csvOf(
+        records.map((record) => csvRecordOf(record, accountNames, currency())),
+        recordNames,
+      ),
+    };
   },
 
   async getUsage({ params: { id } }, { database, scope, actor }) {
@@ -81,20 +79,87 @@ export const usageHandlers: Handlers<typeof usageOperations> = {
 
   async exportUsage({ query }, context) {
     const { rows, keyNames } = await sumsOf(query, context, csvRowsMax);
-    const names = groupedBy(query.by).flatMap((name) => (name === "key" ? ["key", "keyName"] : [name]));
+    const by = groupedBy(query.by);
+    const names = by.flatMap((name) => (name === "key" || name === "account" ? [name, `${name}Name`] : [name]));
+    const accounts = by.includes("account") ? rows.map(({ group }) => group.account ?? "") : [];
+    const accountNames = await accountNamesOf(accounts, context);
     return {
       body: csvOf(
         rows.map(({ time, group, isOthers: _, ...sums }) => ({
           time,
           ...group,
           ...(group.key !== undefined && { keyName: keyNames[group.key] }),
+          ...(group.account !== undefined && { accountName: accountNames.get(group.account) }),
           ...sums,
+          currency: currency(),
         })),
-        ["time", ...names, ...sumNames],
+        ["time", ...names, ...sumNames, "currency"],
       ),
     };
   },
-};
+});
+
+/** A page of the log, with the names of its keys. */
+async function recordsOf(
+  query: RecordQuery,
+  { database, scope, now }: Context,
+  page: { limit?: number; cursor?: string },
+) {
+  const { outcome, errorCode } = query;
+  let listed = database
+    .selectFrom("usage")
+    .selectAll()
+    .select(hasContent)
+    .where(within("account", scope))
+    .where(timesOf(query, now))
+    .where(filterOf(query, dimensions.model));
+  if (query.model !== undefined || query.group !== undefined || query.upstream !== undefined) {
+    const days = await daysWith(query, { database, scope, now });
+    if (days.length === 0) return { rows: [], names: new Map<string, string>(), nextCursor: null };
+    listed = listed.where(withinDays(days));
+  }
+  if (outcome !== undefined) listed = listed.where("outcome", "in", valuesOf(outcome, "outcome"));
+  if (errorCode !== undefined) listed = listed.where("error_code", "in", valuesOf(errorCode, "errorCode"));
+  // The index of what is not complete is small, and errors are rare.
+  if (errorCode !== undefined || (outcome !== undefined && !valuesOf(outcome, "outcome").includes("complete")))
+    listed = listed.where(sql<boolean>`outcome <> 'complete'`);
+  const { rows, nextCursor } = await readPage(listed, page, ["received_at", "generation_id"]);
+  const names = await keyNamesOf(
+    rows.map((row) => row.key_id),
+    { database, scope },
+  );
+  return { rows, names, nextCursor };
+}
+
+/** The columns of an export of the log. */
+const recordNames = [
+  ...["time", "requestId", "account", "accountName", "key", "keyName", "group", "model", "modelAnswered", "upstream"],
+  ...["target", "operation", "outcome", "status", "errorCode", "inputTokens", "cacheReadTokens", "cacheWriteTokens"],
+  ...["outputTokens", "reasoningTokens", "images", "cost", "upstreamCost", "cacheSaving", "currency", "serviceTier"],
+  ...["isEstimated", "firstContentMs", "durationMs", "user", "tags"],
+];
+
+function csvRecordOf(
+  record: ReturnType<typeof recordOf>,
+  accountNames: ReadonlyMap<string, string>,
+  currency: string,
+): Parameters<typeof csvOf>[0][number] {
+  const { tokens, isEstimated, tags, isStreamed: _, units: _units, price: _price, callLog: _log, ...fields } = record;
+  return {
+    ...fields,
+    hasContent: undefined,
+    time: fields.receivedAt,
+    accountName: accountNames.get(fields.account),
+    inputTokens: tokens.input,
+    cacheReadTokens: tokens.cacheRead,
+    cacheWriteTokens: tokens.cacheWrite,
+    outputTokens: tokens.output,
+    reasoningTokens: tokens.reasoning,
+    isEstimated: String(isEstimated),
+    tags: tags.join(" "),
+    currency,
+  };
+}
 
 /**
  * The days that have records of this filter, by their totals, newest first: no index of the log
@@ -262,6 +327,21 @@ async function keyNamesOf(
   return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
+async function accountNamesOf(
+  ids: readonly string[],
+  { database, scope }: Pick<Context, "database" | "scope">,
+): Promise<Map<string, string>> {
+  const distinct = [...new Set(ids)];
+  if (distinct.length === 0) return new Map();
+  const rows = await database
+    .selectFrom("accounts")
+    .select(["id", "name"])
+    .where(within("id", scope))
+    .where(sql<boolean>`id = any(${distinct}::text[])`)
+    .execute();
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}
+
 /**
  * The rows to sum, with `half_hour`. A half hour counts as a whole. Totals do not know error codes:
  * those sums are made of records. Whole days come from the totals by day, where neither the step
@@ -355,6 +435,7 @@ function totalOf(rows: readonly SumRow[]): Record<Measure, bigint> {
 
 /** Only operators see what upstreams cost. */
 function sumOf(row: Record<Measure, bigint>, isOperator: boolean) {
+  const isUpstreamCostKnown = row.upstream_cost !== 0n || row.margin_cost !== 0n;
   const mean = (sum: bigint, count: bigint) => (count === 0n ? null : Math.round(Number(sum) / Number(count)));
   return {
     requests: Number(row.requests),
@@ -369,8 +450,8 @@ function sumOf(row: Record<Measure, bigint>, isOperator: boolean) {
     audioOutputTokens: Number(row.audio_output_tokens),
     images: Number(row.images),
     cost: unitsOf(row.cost),
-    upstreamCost: isOperator ? unitsOf(row.upstream_cost) : null,
-    margin: isOperator ? unitsOf(row.margin_cost - row.upstream_cost) : null,
+    upstreamCost: isOperator && isUpstreamCostKnown ? unitsOf(row.upstream_cost) : null,
+    margin: isOperator && isUpstreamCostKnown ? unitsOf(row.margin_cost - row.upstream_cost) : null,
     cacheSaving: unitsOf(row.cache_saving),
     firstContentMs: mean(row.first_content_ms, row.first_contents),
     durationMs: mean(row.duration_ms, row.requests),
