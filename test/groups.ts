@@ -44,7 +44,7 @@ const groups = {
     "libs/relay/redis/{bullmq-internals,mailbox,queue-slots,split-queue}.test.ts",
   ],
   media: [
-    "e2e/{attachments,audio,chat-audio,content,cors,model-lists,models,public-models,realtime,wildcards}.test.ts",
+    "e2e/{attached-files,attachments,audio,chat-audio,content,cors,model-lists,models,public-models,realtime,wildcards}.test.ts",
   ],
   "requests-1": [
     "e2e/{access,affinity,agent-sessions,background,background-ends,chat,diagnosis,early-limits,leaving,limit-waits,log,once,prompt-cache}.test.ts",

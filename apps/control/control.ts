@@ -34,6 +34,7 @@ import type { ControlConfig } from "./config.ts";
 import { contentHandlers } from "./content/content-handlers.ts";
 import { ContentReader } from "./content/content-reader.ts";
 import { openDatabase } from "./database/database.ts";
+import { addAttachmentRoutes } from "./files/attachments.ts";
 import { FileReceiver } from "./files/file-receiver.ts";
 import { addOpenAiFileRoutes } from "./files/openai-files.ts";
 import { addOpenAiUploadRoutes } from "./files/openai-uploads.ts";
@@ -198,6 +199,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     const fileRoutes = { files, receiver: new FileReceiver(files), now: () => clock.epoch() };
     addOpenAiFileRoutes(internal, fileRoutes);
     addOpenAiUploadRoutes(internal, fileRoutes);
+    addAttachmentRoutes(internal, files);
     opened.defer(() => internal.close());
   }
   const own = { notReady: () => undefined, status: () => ({ ledger: ledger.counts }) };

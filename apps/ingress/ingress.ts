@@ -71,6 +71,7 @@ import { ControlLink } from "./server/control-link.ts";
 import { RequestBodies } from "./server/request-bodies.ts";
 import { createRequestServer } from "./server/server.ts";
 import { UnreadAnswers } from "./server/unread.ts";
+import { AttachedFiles } from "./stored/attached-files.ts";
 import { BoundedStore } from "./stored/bounded-store.ts";
 import { Conversations } from "./stored/conversations.ts";
 import { SealedStore } from "./stored/sealed-store.ts";
@@ -279,8 +280,12 @@ function createHttp(
     draining: draining.signal,
   });
   const stored = createStored(path, backends, { bodies, reader });
+  const link = controlLinkOf(config, clock);
+  if (link !== undefined) opened.defer(() => link.close());
+  const { bodyBytesMax } = config;
+  const files = link && new AttachedFiles({ link, bodies, bodyBytesMax });
   const features = {
-    ...{ ...shared, ...stored, admission, generations, idempotency, bodies, reader },
+    ...{ ...shared, ...stored, files, admission, generations, idempotency, bodies, reader },
     ...{ clientSecrets, unread, nextId, recorded, websockets },
   };
   const posts = addRoutes(server, features);
@@ -292,11 +297,7 @@ function createHttp(
   addStoredRoutes(server, features);
   addOwnUsageRoutes(server, shared);
   addOwnQueueRoute(server, shared);
-  const link = controlLinkOf(config, clock);
-  if (link !== undefined) {
-    opened.defer(() => link.close());
-    addFileRoutes(server, { link, bodies });
-  }
+  if (link !== undefined) addFileRoutes(server, { link, bodies });
   const sockets = new ResponsesSockets(features);
   const realtime = new RealtimeSockets(features);
   addSockets(server, config, [sockets, realtime]);

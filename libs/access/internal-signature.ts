@@ -29,6 +29,9 @@ export type InternalClaims = Readonly<Record<string, string>>;
 /** Marks an answer of control whose body is a neutral failure. */
 export const internalFailureHeader = "x-sluice-failure";
 
+/** The name of a file that control sends, percent-encoded. */
+export const internalNameHeader = "x-sluice-name";
+
 /** An ingress's statement about the caller whose request it passes on to control. */
 export type CallerClaims = InternalClaims & {
   /** The id of the caller's key. */

@@ -47,7 +47,7 @@ export function addOpenAiFileRoutes(server: FastifyInstance, { files, receiver, 
   });
 }
 
-const openAiIdOf = ({ id }: Pick<FileRow, "id">): string => `file-${id}`;
+export const openAiIdOf = ({ id }: Pick<FileRow, "id">): string => `file-${id}`;
 
 export const openAiFileOf = (row: FileRow) => ({
   id: openAiIdOf(row),
@@ -84,7 +84,7 @@ const tokenOf = (id: string): string => (id.startsWith("file-") ? id.slice("file
 export const secondsOf = (time: Date): number => Math.floor(time.getTime() / 1_000);
 
 /** Clients recognise these words. */
-const noFile = (id: string): Failure => ({
+export const noFile = (id: string): Failure => ({
   code: "not_found",
   message: `No such File object: ${id.slice(0, 100)}`,
   param: "id",

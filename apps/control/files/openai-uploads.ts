@@ -2,9 +2,9 @@
 import { createHash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { mediaTypeMax, uploadBytesMax, uploadPartsMax } from "../bounds.ts";
+import { uploadBytesMax, uploadPartsMax } from "../bounds.ts";
 import type { FileRow } from "../database/tables.ts";
-import { nameOf } from "../internal/form.ts";
+import { mediaTypeOf, nameOf } from "../internal/form.ts";
 import { sendFailure } from "../internal/internal-server.ts";
 import { readJsonObject } from "../internal/json-body.ts";
 import { type FileResult, tooLarge } from "./file-store.ts";
@@ -61,8 +61,7 @@ export function addOpenAiUploadRoutes(server: FastifyInstance, { files, receiver
     if ((bytes as number) > uploadBytesMax) return { failure: tooLarge(uploadBytesMax) };
     const [name, type] = [textOf(filename), textOf(mediaType)];
     if (name === undefined) return invalid("'filename' must be a text.", "filename");
-    if (type === undefined || type.length > mediaTypeMax)
-      return invalid("'mime_type' must be a media type.", "mime_type");
+    if (type === undefined) return invalid("'mime_type' must be a media type.", "mime_type");
     const retention = retentionOf(
       purpose,
       bytes as number,
@@ -72,7 +71,7 @@ export function addOpenAiUploadRoutes(server: FastifyInstance, { files, receiver
     return files.beginUpload(
       { account: claims.account, key_id: claims.key },
       {
-        ...{ name: nameOf(name), purpose: retention.value.purpose, media_type: nameOf(type) },
+        ...{ name: nameOf(name), purpose: retention.value.purpose, media_type: mediaTypeOf(type) },
         bytes: BigInt(bytes as number),
         life_seconds: retention.value.lifeSeconds,
       },

@@ -45,7 +45,7 @@ export async function readForm(
       (failure) => failure && ending.abort(failure),
       (error) => ending.abort(error),
     );
-    file = { name: nameOf(name), mediaType: mediaType.slice(0, mediaTypeMax), bytes, stored };
+    file = { name: nameOf(name), mediaType: mediaTypeOf(mediaType), bytes, stored };
   });
   try {
     await pipeline(body, parser, { signal: ending.signal });
@@ -78,6 +78,10 @@ function parserOf(contentType: string) {
     return undefined;
   }
 }
+
+/** A media type as a header can have it. */
+export const mediaTypeOf = (text: string): string =>
+  /^[!-~][ -~]*$/.test(text) && text.length <= mediaTypeMax ? text : "application/octet-stream";
 
 /** A name without control characters, which a database and a header can have. */
 export const nameOf = (name: string): string =>

@@ -291,6 +291,8 @@ export const attemptsPerRun = 10_000;
 // The link to control.
 /** Connections to control. Further requests wait for one. */
 export const controlSocketsMax = 256;
+/** Uploaded files that one request may name. */
+export const attachedFilesMax = 20;
 /** How long control may be silent while it takes or sends a file. */
 export const controlSilenceMs = 120_000;
 /** The largest failure that control answers with. */

@@ -33,6 +33,7 @@ import { type BodyReader, isReadAtOnce } from "../request/body-reader.ts";
 import type { SessionSource } from "../request/session.ts";
 import type { SharedResponse } from "../response/shared-response.ts";
 import { noBytes, type RequestBodies } from "../server/request-bodies.ts";
+import type { AttachedFiles } from "../stored/attached-files.ts";
 import type { ResolvedBody, Storing } from "../stored/storing.ts";
 
 export interface RoutesOptions {
@@ -45,6 +46,8 @@ export interface RoutesOptions {
   storing: Storing;
   detached: DetachedGenerations;
   resumable: ResumableStreams;
+  /** Undefined where callers cannot upload files. */
+  files: AttachedFiles | undefined;
 }
 
 /** The model and the method in a Google path, separated by a colon. */
@@ -146,13 +149,27 @@ export class GenerationRoutes {
     const served = request.originalUrl === request.url ? undefined : servedPathOf(request.originalUrl);
     const contentType = isForm(endpoint.operation) ? request.headers["content-type"] : undefined;
     if (served !== undefined) request.bytes = servedBodyOf(request.bytes, served, contentType);
+    const { files } = this.#options;
+    const post = { endpoint, contentType, call: call ?? served };
+    if (!files?.concerns(request, endpoint)) return this.#resolve(request, reply, post);
+    return request.bodyClaim.during(files.bodyOf(request)).then((bytes) => {
+      request.bytes = valueOrThrow(bytes);
+      return this.#resolve(request, reply, post);
+    });
+  }
+
+  #resolve(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { endpoint, contentType, call }: Omit<Post, "resolved"> & { contentType: string | undefined },
+  ): Promise<void> | undefined {
     const read = this.#options.reader.read(endpoint, request.bytes, { key: request.caller.id, contentType });
     const resolved = this.#options.storing.resolve(request, endpoint, request.bytes, read);
     const begin = (result: Result<ResolvedBody>) => {
       const body = valueOrThrow(result);
       return endpoint === responses && body.body.background === true
         ? this.#answerInBackground(request, reply, body)
-        : this.#begin(request, reply, { endpoint, resolved: body, call: call ?? served });
+        : this.#begin(request, reply, { endpoint, resolved: body, call });
     };
     return resolved instanceof Promise ? request.bodyClaim.during(resolved).then(begin) : begin(resolved);
   }

@@ -4,10 +4,12 @@
  */
 import { Agent, request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import type { Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import {
   type CallerClaims,
   internalFailureHeader,
+  internalNameHeader,
   internalSignatureHeader,
   signInternal,
 } from "#access/internal-signature.ts";
@@ -15,13 +17,28 @@ import type { Failure } from "#dialects/errors.ts";
 import type { Clock } from "#service/clock.ts";
 import { controlFailureBytesMax, controlSilenceMs, controlSocketsMax } from "../common/bounds.ts";
 import { unavailable } from "../common/failures.ts";
-import { Refusal } from "../common/refusal.ts";
+import { Refusal, type Result, valueOrThrow } from "../common/refusal.ts";
 
 interface ControlLinkOptions {
   /** `http://<host>:<port>`, or `unix:<path>`. */
   url: string;
   secret: string;
   clock: Clock;
+}
+
+export interface LinkedFile {
+  name: string;
+  /** The media type that its sender gave it. */
+  type: string;
+  bytes: Buffer;
+}
+
+/** A request to control on behalf of a caller. */
+interface Sent {
+  method: string;
+  path: string;
+  headers: Record<string, string | string[] | undefined>;
+  body?: Readable | undefined;
 }
 
 /** The account of a key whose record names none, as control imports it. */
@@ -48,20 +65,42 @@ export class ControlLink {
    * Rejects with a Refusal if control refuses or does not answer.
    */
   async forward(request: FastifyRequest, reply: FastifyReply, path: string): Promise<FastifyReply> {
-    const answer = await this.#send(request, path).catch((error: unknown) => {
-      throw error instanceof Refusal ? error : new Refusal(controlUnreachable);
-    });
-    if (answer.headers[internalFailureHeader] !== undefined) throw new Refusal(await failureIn(answer));
-    if (answer.statusCode === 401) throw new Refusal(controlUnreachable);
+    const body = request.body as Readable | undefined;
+    const headers = passedHeadersOf(request.headers);
+    const answer = valueOrThrow(await this.#send(request, { method: request.method, path, headers, body }));
     for (const [name, value] of Object.entries(answer.headers))
       if (value !== undefined && !ownHeaders.has(name)) reply.header(name, value);
     return reply.code(answer.statusCode ?? 500).send(answer);
   }
 
+  /**
+   * A file of the caller's account; undefined for one with more than `bytesMax` bytes. Rejects if
+   * the answer breaks off.
+   */
+  async fileOf(request: FastifyRequest, id: string, bytesMax: number): Promise<Result<LinkedFile | undefined>> {
+    const answer = await this.#send(request, { method: "GET", path: `/attachments/${id}`, headers: {} });
+    if (answer instanceof Refusal) return answer;
+    if (Number(answer.headers["content-length"]) > bytesMax) {
+      answer.destroy();
+      return undefined;
+    }
+    const name = decodeURIComponent(String(answer.headers[internalNameHeader] ?? ""));
+    return { name, type: String(answer.headers["content-type"] ?? ""), bytes: await buffer(answer) };
+  }
+
+  /** The answer of control, as soon as it begins, unless it is a failure. */
+  async #send(request: FastifyRequest, sent: Sent): Promise<Result<IncomingMessage>> {
+    try {
+      const answer = await this.#answerTo(request, sent);
+      if (answer.headers[internalFailureHeader] !== undefined) return new Refusal(await failureIn(answer));
+      return answer.statusCode === 401 ? new Refusal(controlUnreachable) : answer;
+    } catch (error) {
+      return error instanceof Refusal ? error : new Refusal(controlUnreachable);
+    }
+  }
+
   /** Resolves when control answers, which may be before it has the whole body. */
-  #send(request: FastifyRequest, path: string): Promise<IncomingMessage> {
-    const { method, headers } = request;
-    const body = request.body as Readable | undefined;
+  #answerTo(request: FastifyRequest, { method, path, headers, body }: Sent): Promise<IncomingMessage> {
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
     const outgoing = httpRequest({
       ...this.#target,
@@ -69,10 +108,7 @@ export class ControlLink {
       method,
       path,
       timeout: controlSilenceMs,
-      headers: {
-        ...passedHeadersOf(headers),
-        [internalSignatureHeader]: this.#signatureOf(request, path),
-      },
+      headers: { ...headers, [internalSignatureHeader]: this.#signatureOf(request, { method, url: path }) },
     });
     outgoing.once("response", resolve);
     outgoing.once("error", reject);
@@ -95,7 +131,10 @@ export class ControlLink {
     return promise;
   }
 
-  #signatureOf({ method, caller, id, protocol, host }: FastifyRequest, url: string): string {
+  #signatureOf(
+    { caller, id, protocol, host }: FastifyRequest,
+    { method, url }: { method: string; url: string },
+  ): string {
     const claims: CallerClaims = {
       key: caller.id,
       account: caller.account ?? defaultAccount,
