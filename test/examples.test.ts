@@ -30,7 +30,7 @@ for (const file of exampleFiles())
 const guide = readFileSync(join(import.meta.dirname, "../docs/models-and-routing.md"), "utf8");
 
 test("the catalogues in the guide work, alone and with the wildcard", () => {
-  const [example = "", equal = "", limited = "", wildcard = "", ...others] = [
+  const [example = "", equal = "", mirrored = "", limited = "", wildcard = "", ...others] = [
     ...guide.matchAll(/```yaml\n([\s\S]+?)```/g),
   ].map(([, text]) => text);
   assert.deepEqual(others, []);
@@ -40,6 +40,7 @@ test("the catalogues in the guide work, alone and with the wildcard", () => {
   assert.equal(modelsOf(example, environment).models[0]?.id, "gpt-4.1-mini");
   const head = example.slice(0, example.indexOf("upstreams:\n"));
   assert.equal(modelsOf(head + equal).models[0]?.strategy, "leastBusy");
+  assert.equal(modelsOf(head + mirrored).models[0]?.mirror?.percent, 5);
   const { upstreams } = modelsOf(head + limited);
   assert.equal(upstreams.get("openai")?.credentialLimits?.requestsPerMinute, 5_000);
   const passed = modelsOf(example.slice(0, example.indexOf("models:\n")) + wildcard, environment);

@@ -47,7 +47,7 @@ const groups = {
     "e2e/{attached-files,attachments,audio,chat-audio,content,cors,model-lists,models,public-models,realtime,wildcards}.test.ts",
   ],
   "requests-1": [
-    "e2e/{access,affinity,agent-sessions,background,background-ends,chat,diagnosis,early-limits,leaving,limit-waits,log,once,prompt-cache}.test.ts",
+    "e2e/{access,affinity,agent-sessions,background,background-ends,chat,diagnosis,early-limits,leaving,limit-waits,log,mirror,once,prompt-cache}.test.ts",
   ],
   "requests-2": [
     "e2e/{compressed-bodies,operations,protocols,realtime-usage,refused-handshakes,responses-socket,resumable,secret-files,shares}.test.ts",

@@ -65,11 +65,12 @@ function catalogueOf(file: CatalogueFile, version: string, environment: Environm
       });
     }
   }
-  const offered = (model: PricedModel): CatalogueModel[] => {
+  const offered = ({ mirror, ...model }: PricedModel): CatalogueModel[] => {
+    const mirrored = mirror !== undefined && upstreams.has(mirror.upstream) ? { mirror } : {};
     const route = model.route.filter((target) => upstreams.has(target.upstream));
     return route.length === 0
       ? []
-      : [{ ...model, name: model.name ?? model.id, created: createdSecondsOf(model.created) ?? 0, route }];
+      : [{ ...model, name: model.name ?? model.id, created: createdSecondsOf(model.created) ?? 0, route, ...mirrored }];
   };
   return createCatalogue({
     version,

@@ -95,6 +95,17 @@ function modelFindingsOf({ models, queues, upstreams }: CatalogueFile): Finding[
     if (model.prices) findings.push(...priceFindingsOf(model.prices, [...path, "prices"]));
     findings.push(...wildcardFindingsOf(model, path, new Set(models.map(({ id }) => id))));
     findings.push(...strategyFindingsOf(model, path));
+    if (model.mirror !== undefined) {
+      const { upstream, queue, prices, model: name } = model.mirror;
+      if (!Object.hasOwn(upstreams, upstream))
+        addFinding(["mirror", "upstream"], unknownText("upstream is named", upstream, Object.keys(upstreams)));
+      if (!Object.hasOwn(queues, queue))
+        addFinding(["mirror", "queue"], unknownText("queue is named", queue, Object.keys(queues)));
+      if (queue === model.queue)
+        addFinding(["mirror", "queue"], "is the model's own queue, where copies would delay the requests of callers");
+      if (name.includes("*")) addFinding(["mirror", "model"], "may not contain `*`");
+      if (prices) findings.push(...priceFindingsOf(prices, [...path, "mirror", "prices"]));
+    }
     for (const [place, { upstream, model: name, prices }] of model.route.entries()) {
       if (name.includes("*") && (!isWildcard(model.id) || name.indexOf("*") < name.length - 1))
         addFinding(["route", place, "model"], "may contain `*` only at its end, and only if the id ends in `*`");

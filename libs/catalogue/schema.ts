@@ -478,6 +478,24 @@ const model = Type.Object(
       "Lets upstreams cache prompts: Anthropic's get marks behind the tools, the system prompt and the last two turns of the user, at most four with those of the caller; OpenAI's get a `prompt_cache_key` for the session if the caller sends none. Default: only what the caller sends.",
     ),
     timeouts: overridingTimeouts("this model"),
+    mirror: Type.Optional(
+      Type.Object(
+        {
+          upstream: Type.String({ description: "A name in `upstreams`." }),
+          model: text(256, "The upstream's name for the model."),
+          percent: Type.Number({ minimum: 0, maximum: 100, description: "How many of the model's requests." }),
+          queue: Type.String({ default: "background", description: "The queue of the mirrored requests." }),
+          prices: Type.Optional(pricesSchema("What the operator pays at this target. Default: unknown.")),
+          ...callLimits("to this target with each of its upstream's credentials"),
+          timeouts: overridingTimeouts("this target"),
+        },
+        {
+          ...strict,
+          description:
+            "Sends a copy of some requests to another target, for comparison. The callers notice nothing of it: neither the answers, which nobody gets, nor the costs, which are recorded for the key `mirror` of no account.",
+        },
+      ),
+    ),
     route: Type.Array(
       Type.Object(
         {

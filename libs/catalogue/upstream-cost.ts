@@ -14,6 +14,7 @@ export function upstreamCostOf(
   usage: Usage,
   at: number,
 ): bigint | undefined {
-  const prices = model?.route.find((target) => target.upstream === upstream && target.model === name)?.prices;
+  const targets = model && [...model.route, ...(model.mirror === undefined ? [] : [model.mirror])];
+  const prices = targets?.find((target) => target.upstream === upstream && target.model === name)?.prices;
   return prices && costOf(unitPricesOf(prices, usage, at), usage, ppmPerUnit);
 }

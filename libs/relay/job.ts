@@ -66,6 +66,9 @@ const generationJobSchema = Type.Object({
       description: "The request opens an unnamed conversation, so its session is not bound to a place yet.",
     }),
   ),
+  isMirrored: Type.Optional(
+    Type.Boolean({ description: "A copy of a caller's request, for the target in the model's `mirror`." }),
+  ),
   traceparent: Type.Optional(
     Type.String({
       maxLength: 200,

@@ -54,6 +54,8 @@ export interface GenerationRequest {
    * was taken over.
    */
   earlier?: { generationId: string; times: number } | undefined;
+  /** A copy of a caller's request, for the target in the model's `mirror`. It has no limits. */
+  isMirrored?: boolean;
   /** When the request was received, in epoch milliseconds; now by default. */
   receivedAt?: number;
   /** The version of the catalogue whose prices apply; the current one by default. */

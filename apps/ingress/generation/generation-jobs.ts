@@ -120,6 +120,7 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
       recorded: { generation: facts.generationId, attempt: attemptsBefore(generation) + attempt },
     }),
     ...(session !== undefined && { session: session.id, ...(session.isAssumed && { sessionIsAssumed: true }) }),
+    ...(request.isMirrored === true && { isMirrored: true }),
     ...(trace !== undefined && headersOf(trace)),
     ...(storage !== undefined && { storage }),
     ...(delivered !== undefined && { delivered }),

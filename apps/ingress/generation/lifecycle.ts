@@ -83,6 +83,7 @@ import { billOf } from "./bill.ts";
 import { endedEventOf, Generation } from "./generation.ts";
 import { GenerationJobs, type GenerationJobsOptions } from "./generation-jobs.ts";
 import { claimSlots, type IngressQueue, IngressQueues, retryAfterSecondsOf } from "./ingress-queues.ts";
+import { mirroredOf } from "./mirror.ts";
 import { placeHeadersOf, placeTextOf } from "./queue-place.ts";
 import { type QueueStatistics, runningOf, statisticsOf } from "./running.ts";
 
@@ -238,7 +239,7 @@ export class GenerationLifecycle implements TransportHandlers {
       return;
     }
     generation.admissions++;
-    const decision = this.#options.limits.admit(generation);
+    const decision = generation.request.isMirrored === true ? undefined : this.#options.limits.admit(generation);
     if (decision === undefined) this.#queue(generation);
     else this.#awaitLimits(generation, decision).catch((error: unknown) => this.#crashed(generation, error));
   }
@@ -282,6 +283,7 @@ export class GenerationLifecycle implements TransportHandlers {
       return;
     }
     this.#emit("admitted", generation);
+    if (admitted.model.mirror !== undefined) setImmediate(() => this.#mirror(generation));
     generation.state = { kind: "queued", queuedMs: now - startedAt };
     this.#emit("queued", generation);
     if (ingressQueue.admission.slots === undefined && ingressQueue.heartbeatsAgo > 0)
@@ -299,6 +301,17 @@ export class GenerationLifecycle implements TransportHandlers {
     if ((maxWaitMs === undefined && queue.maxWaitMs === undefined) || request.earlier !== undefined) return false;
     const leftMs = maxWaitMs === undefined ? Number.POSITIVE_INFINITY : startedAt + maxWaitMs - now;
     return ingressQueue.admission.waitMsOf(share, now) > Math.min(leftMs, queue.maxWaitMs ?? leftMs);
+  }
+
+  /** Begins a copy, if the draw says so and there is capacity. Its caller notices nothing of it. */
+  #mirror({ request, admitted }: Generation): void {
+    const copy = mirroredOf(request, admitted.model, Math.random, this.#options.bodyBytes);
+    if (copy === undefined) return;
+    try {
+      if (this.begin(copy) !== undefined) copy.http.bodyClaim.end();
+    } catch {
+      copy.http.bodyClaim.end();
+    }
   }
 
   /** Dispatches those whose turn has come: the relay's owner takes over and enqueues them. */

@@ -56,6 +56,28 @@ export const nobody: AnswerResponse = {
   once: () => undefined,
 };
 
+/** Takes an answer that nobody gets. */
+export class DiscardedResponse extends ResponseEvents implements AnswerResponse {
+  headersSent = false;
+
+  writeHead(): void {
+    this.headersSent = true;
+  }
+
+  write(_chunk: string | Buffer, written?: () => void): boolean {
+    if (written !== undefined) process.nextTick(written);
+    return true;
+  }
+
+  end(): void {
+    this.close();
+  }
+
+  destroy(): void {
+    this.close();
+  }
+}
+
 /** Headers that keep proxies and content-delivery networks from buffering or changing a stream. */
 export const streamHeaders = {
   "content-type": "text/event-stream; charset=utf-8",

@@ -64,7 +64,7 @@ import type { Bindings } from "../routing/bindings.ts";
 import type { ContentTimes } from "../routing/content-times.ts";
 import type { RefusedFields } from "../routing/refused-fields.ts";
 import { classifyFailure, type FailureClass, outcomeOf, RetryState } from "../routing/retry-state.ts";
-import { type Candidate, candidatesOf, drawnOrder, orderWithStrategies } from "../routing/route.ts";
+import { type Candidate, candidatesOf, drawnOrder, mirrorOf, orderWithStrategies } from "../routing/route.ts";
 import type { CallOutcome, Permit, Routing } from "../routing/routing.ts";
 import type { TargetMeasures } from "../routing/target-measures.ts";
 import type { UpstreamHandlers, UpstreamHeaders } from "../upstream/pooled-call.ts";
@@ -238,7 +238,12 @@ export class Attempt {
         receivedAt: this.#info.receivedAt,
       }),
     );
-    const candidates = model === undefined ? [] : candidatesOf(catalogue, { group, model, allowed: fallbacks }, order);
+    const candidates =
+      model === undefined
+        ? []
+        : this.#job.isMirrored === true
+          ? mirrorOf(catalogue, model)
+          : candidatesOf(catalogue, { group, model, allowed: fallbacks }, order);
     if (candidates.length === 0) {
       this.#fail({
         code: "unavailable",

@@ -69,16 +69,27 @@ export function candidatesOf(
 }
 
 /** The model's targets in the order of the catalogue. */
-const routeOf = oncePerModel(({ upstreams }, model): readonly Candidate[] =>
-  model.route.flatMap((target) => {
-    const upstream = upstreams.get(target.upstream);
-    if (upstream === undefined) return [];
-    const timeouts = { ...upstream.timeouts, ...model.timeouts, ...target.timeouts };
-    const { model: targetModel, pattern = targetModel } = target;
-    const [key, name] = [targetModel, pattern].map((text) => `${target.upstream}/${text}`) as [string, string];
-    return [{ model, target, upstream, key, name, timeouts }];
-  }),
+const routeOf = oncePerModel((catalogue, model): readonly Candidate[] =>
+  model.route.flatMap((target) => candidateOf(catalogue, model, target)),
 );
+
+/** The target of copies of the model's requests. */
+export const mirrorOf = oncePerModel((catalogue, model): Candidate[] =>
+  model.mirror === undefined ? [] : candidateOf(catalogue, model, model.mirror),
+);
+
+function candidateOf(
+  { upstreams }: Catalogue,
+  model: CatalogueModel,
+  target: CatalogueModel["route"][number],
+): Candidate[] {
+  const upstream = upstreams.get(target.upstream);
+  if (upstream === undefined) return [];
+  const timeouts = { ...upstream.timeouts, ...model.timeouts, ...target.timeouts };
+  const { model: targetModel, pattern = targetModel } = target;
+  const [key, name] = [targetModel, pattern].map((text) => `${target.upstream}/${text}`) as [string, string];
+  return [{ model, target, upstream, key, name, timeouts }];
+}
 
 /** The targets in the order of the catalogue, neighbours with weights in theirs. */
 function inTurn(route: readonly Candidate[], order: TargetOrder): Candidate[] {

@@ -267,6 +267,25 @@ const faults: Fault[] = [
       "10:110: models[0].route[1].prices: missing: `strategy: cheapest` compares targets by what the operator pays there",
   },
   {
+    name: "a mirror at an unknown upstream",
+    from: "- id: second",
+    to: "- id: second\n    mirror: { upstream: opnai, model: m3, percent: 5 }",
+    message: '12:25: models[1].mirror.upstream: no upstream is named "opnai" (did you mean "openai"?)',
+  },
+  {
+    name: "a mirror of more than all requests",
+    from: "- id: second",
+    to: "- id: second\n    mirror: { upstream: openai, model: m3, percent: 500 }",
+    message: "12:53: models[1].mirror.percent: must be <= 100",
+  },
+  {
+    name: "a mirror in the queue of its model",
+    from: "- id: second",
+    to: "- id: second\n    mirror: { upstream: openai, model: m3, percent: 5, queue: image }",
+    message:
+      "12:63: models[1].mirror.queue: is the model's own queue, where copies would delay the requests of callers",
+  },
+  {
     name: "rate limit headers in an unknown way",
     from: "credential: OPENAI_API_KEY }",
     to: "credential: OPENAI_API_KEY, rateLimitHeaders: off }",
@@ -346,7 +365,7 @@ const faults: Fault[] = [
     from: "queue: image",
     to: "queu: image",
     message:
-      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, description, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, pricesByModel, retries, fallbacks, resume, deterministic, traits, affinity, strategy, promptCache, timeouts, route',
+      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, description, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, pricesByModel, retries, fallbacks, resume, deterministic, traits, affinity, strategy, promptCache, timeouts, mirror, route',
   },
   {
     name: "a model setting under its former name",
