@@ -38,7 +38,9 @@ const groups = {
     "ingress/response/{content-text,interactions,logged-response,ollama-response}.test.ts",
     "ingress/{file-rewrites,ingress}.test.ts",
   ],
-  ledger: ["control/{ledger,ledger-sums,members,operations,providers,settings,usage,usage-kinds,views}.test.ts"],
+  ledger: [
+    "control/{ledger,ledger-sums,members,operations,providers,settings,usage,usage-kinds,vendor-files,views}.test.ts",
+  ],
   libraries: [
     "libs/{access,content,ledger,objects,service}/*.test.ts",
     "libs/relay/redis/{bullmq-internals,mailbox,queue-slots,split-queue}.test.ts",

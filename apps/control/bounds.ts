@@ -233,6 +233,9 @@ export const mediaTypeMax = 100;
 export const uploadBytesMax = 8 * 2 ** 30;
 export const uploadPartBytesMax = 64 << 20;
 export const uploadMs = 3_600_000;
+/** Google's bounds of a file, and of its life: https://ai.google.dev/gemini-api/docs/files */
+export const geminiFileBytesMax = 2 ** 31;
+export const geminiFileSeconds = 48 * 3_600;
 export const uploadPartsMax = 1_000;
 /** The largest body that is not a file. */
 export const internalBodyBytesMax = 1 << 20;

@@ -34,8 +34,10 @@ import type { ControlConfig } from "./config.ts";
 import { contentHandlers } from "./content/content-handlers.ts";
 import { ContentReader } from "./content/content-reader.ts";
 import { openDatabase } from "./database/database.ts";
+import { addAnthropicFileRoutes } from "./files/anthropic-files.ts";
 import { addAttachmentRoutes } from "./files/attachments.ts";
 import { FileReceiver } from "./files/file-receiver.ts";
+import { addGeminiFileRoutes } from "./files/gemini-files.ts";
 import { addOpenAiFileRoutes } from "./files/openai-files.ts";
 import { addOpenAiUploadRoutes } from "./files/openai-uploads.ts";
 import { openFiles } from "./files/start.ts";
@@ -199,6 +201,8 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     const fileRoutes = { files, receiver: new FileReceiver(files), now: () => clock.epoch() };
     addOpenAiFileRoutes(internal, fileRoutes);
     addOpenAiUploadRoutes(internal, fileRoutes);
+    addAnthropicFileRoutes(internal, fileRoutes);
+    addGeminiFileRoutes(internal, fileRoutes);
     addAttachmentRoutes(internal, files);
     opened.defer(() => internal.close());
   }

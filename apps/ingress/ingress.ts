@@ -71,6 +71,7 @@ import { ControlLink } from "./server/control-link.ts";
 import { RequestBodies } from "./server/request-bodies.ts";
 import { createRequestServer } from "./server/server.ts";
 import { UnreadAnswers } from "./server/unread.ts";
+import { UploadTickets } from "./server/upload-tickets.ts";
 import { AttachedFiles } from "./stored/attached-files.ts";
 import { BoundedStore } from "./stored/bounded-store.ts";
 import { Conversations } from "./stored/conversations.ts";
@@ -270,8 +271,11 @@ function createHttp(
   );
   const bodies = new RequestBodies({ config, capacity: capacities.bodies, events, clock });
   const reader = new BodyReader();
+  const link = controlLinkOf(config, clock);
+  if (link !== undefined) opened.defer(() => link.close());
+  const tickets = config.internalSecret === undefined ? undefined : new UploadTickets(config.internalSecret);
   const server = createRequestServer({
-    ...{ ...shared, bodies, unread, clientSecrets, nextId },
+    ...{ ...shared, bodies, unread, clientSecrets, tickets, nextId },
     beginTrace: tracing?.begin,
     socketPaths: [
       ...(config.responsesWebsocket === "on" ? [responsesEndpoint.path] : []),
@@ -280,8 +284,6 @@ function createHttp(
     draining: draining.signal,
   });
   const stored = createStored(path, backends, { bodies, reader });
-  const link = controlLinkOf(config, clock);
-  if (link !== undefined) opened.defer(() => link.close());
   const { bodyBytesMax } = config;
   const files = link && new AttachedFiles({ link, bodies, bodyBytesMax });
   const features = {
@@ -297,7 +299,7 @@ function createHttp(
   addStoredRoutes(server, features);
   addOwnUsageRoutes(server, shared);
   addOwnQueueRoute(server, shared);
-  if (link !== undefined) addFileRoutes(server, { link, bodies });
+  if (link !== undefined && tickets !== undefined) addFileRoutes(server, { link, tickets, clock, bodies });
   const sockets = new ResponsesSockets(features);
   const realtime = new RealtimeSockets(features);
   addSockets(server, config, [sockets, realtime]);

@@ -1,4 +1,5 @@
-/** Receives files that callers upload as forms. */
+/** Receives files that callers upload, as forms or as they are. */
+import { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
 import { uploadsOfAccountMax } from "../bounds.ts";
@@ -8,6 +9,8 @@ import type { FileDetails, FileResult, FileStore, NewFile } from "./file-store.t
 
 /** A file in a field of a form. */
 type FormFileOptions = Pick<NewFile, "upload"> & { field: string };
+type DetailsOf = (form: Form, bytes: number) => FileResult<FileDetails>;
+type ArrivingFile = Extract<Awaited<ReturnType<FileStore["begin"]>>, { value: unknown }>["value"];
 
 export class FileReceiver {
   readonly #files: FileStore;
@@ -19,17 +22,47 @@ export class FileReceiver {
   }
 
   /** `detailsOf` gets the whole form and the size of its file. */
-  async receive(
+  receiveForm(
     request: FastifyRequest,
-    options: FormFileOptions,
-    detailsOf: (form: Form, bytes: number) => FileResult<FileDetails>,
+    { field, upload }: FormFileOptions,
+    detailsOf: DetailsOf,
+  ): Promise<FileResult<FileRow>> {
+    return this.#receive(request, upload, async (arriving) => {
+      const form = await readForm(request, field, (source) => arriving.write(source));
+      return "failure" in form ? form : detailsOf(form, arriving.bytes);
+    });
+  }
+
+  /** A body that is a part of an upload, at this place. */
+  receiveBody(
+    request: FastifyRequest,
+    { upload, place }: { upload: FileRow; place: number },
+  ): Promise<FileResult<FileRow>> {
+    return this.#receive(request, upload, async (arriving) => {
+      const { body, raw } = request;
+      try {
+        const failure = body instanceof Readable ? await arriving.write(body) : undefined;
+        if (failure !== undefined) return { failure };
+      } catch (error) {
+        if (raw.complete) throw error;
+        return { failure: brokenOff };
+      }
+      const { expires_at } = upload;
+      return { value: { name: "", purpose: "", media_type: "", expires_at, place } };
+    });
+  }
+
+  async #receive(
+    request: FastifyRequest,
+    upload: FileRow | undefined,
+    store: (arriving: ArrivingFile) => Promise<FileResult<FileDetails>>,
   ): Promise<FileResult<FileRow>> {
     const { account } = request.claims;
     const running = this.#running.get(account) ?? 0;
     if (running >= uploadsOfAccountMax) return { failure: tooManyUploads };
     this.#running.set(account, running + 1);
     try {
-      return await this.#receive(request, options, detailsOf);
+      return await this.#store(request, upload, store);
     } finally {
       const left = (this.#running.get(account) ?? 1) - 1;
       if (left === 0) this.#running.delete(account);
@@ -37,12 +70,11 @@ export class FileReceiver {
     }
   }
 
-  async #receive(
-    request: FastifyRequest,
-    { field, upload }: FormFileOptions,
-    detailsOf: (form: Form, bytes: number) => FileResult<FileDetails>,
+  async #store(
+    { claims, headers }: FastifyRequest,
+    upload: FileRow | undefined,
+    store: (arriving: ArrivingFile) => Promise<FileResult<FileDetails>>,
   ): Promise<FileResult<FileRow>> {
-    const { claims, headers } = request;
     const length = headers["content-length"];
     const owner = { account: claims.account, key_id: claims.key };
     const begun = await this.#files.begin(owner, {
@@ -53,9 +85,7 @@ export class FileReceiver {
     const arriving = begun.value;
     let isKept = false;
     try {
-      const form = await readForm(request, field, (source) => arriving.write(source));
-      if ("failure" in form) return form;
-      const details = detailsOf(form, arriving.bytes);
+      const details = await store(arriving);
       if ("failure" in details) return details;
       const finished = await arriving.finish(details.value);
       isKept = "value" in finished;
@@ -65,6 +95,8 @@ export class FileReceiver {
     }
   }
 }
+
+const brokenOff: Failure = { code: "request_timeout", message: "The file did not arrive as a whole; send it again." };
 
 const tooManyUploads: Failure = {
   code: "rate_limited",

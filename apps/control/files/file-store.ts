@@ -38,8 +38,10 @@ export interface FileStoreOptions {
 }
 
 export type FileOwner = Pick<FileRow, "account" | "key_id">;
-export type FileDetails = Pick<FileRow, "name" | "purpose" | "media_type" | "expires_at">;
-export type UploadDetails = Omit<FileDetails, "expires_at"> & Pick<FileRow, "bytes" | "life_seconds">;
+export type FileDetails = Pick<FileRow, "name" | "purpose" | "media_type" | "expires_at"> &
+  Partial<Pick<FileRow, "place">>;
+export type UploadDetails = Pick<FileDetails, "name" | "purpose" | "media_type"> &
+  Pick<FileRow, "bytes" | "life_seconds">;
 
 export interface NewFile {
   /** The size that its sender announced, if any. */
@@ -148,14 +150,20 @@ export class FileStore {
     return this.#live(account).where("id", "=", id).where("state", "=", "uploading").executeTakeFirst();
   }
 
-  /** The parts with these ids, in this order; undefined if the upload has not all of them. */
-  async partsOf(upload: FileRow, ids: readonly string[]): Promise<FileRow[] | undefined> {
-    const rows = await this.#options.database
+  /** The parts that have arrived, in the order of their places. */
+  arrivedParts({ id }: FileRow): Promise<FileRow[]> {
+    return this.#options.database
       .selectFrom("files")
       .selectAll()
-      .where("upload", "=", upload.id)
+      .where("upload", "=", id)
       .where("state", "=", "part")
+      .orderBy("place")
       .execute();
+  }
+
+  /** The parts with these ids, in this order; undefined if the upload has not all of them. */
+  async partsOf(upload: FileRow, ids: readonly string[]): Promise<FileRow[] | undefined> {
+    const rows = await this.arrivedParts(upload);
     const parts = ids.flatMap((id) => rows.find((row) => row.id === id) ?? []);
     return parts.length === ids.length && new Set(ids).size === ids.length ? parts : undefined;
   }
@@ -174,6 +182,7 @@ export class FileStore {
         .set({
           state: "ready",
           parts: parts.length,
+          bytes: parts.reduce((sum, { bytes }) => sum + bytes, 0n),
           created_at: new Date(now),
           expires_at: life === null ? null : new Date(now + life * 1_000),
         })

@@ -25,7 +25,9 @@ export interface FileRoutesOptions {
 
 export function addOpenAiFileRoutes(server: FastifyInstance, { files, receiver, now }: FileRoutesOptions): void {
   server.post("/openai/files", async (request, reply) => {
-    const received = await receiver.receive(request, { field: "file" }, (form, bytes) => detailsOf(form, bytes, now()));
+    const received = await receiver.receiveForm(request, { field: "file" }, (form, bytes) =>
+      detailsOf(form, bytes, now()),
+    );
     return "failure" in received ? sendFailure(reply, received.failure) : openAiFileOf(received.value);
   });
   server.get("/openai/files", async (request, reply) => {
@@ -61,7 +63,7 @@ export const openAiFileOf = (row: FileRow) => ({
 });
 
 /** Sends a file's bytes as ones that a browser shows to nobody. */
-async function sendContent(files: FileStore, row: FileRow, reply: FastifyReply): Promise<FastifyReply> {
+export async function sendContent(files: FileStore, row: FileRow, reply: FastifyReply): Promise<FastifyReply> {
   const bytes = await files.open(row);
   if (bytes === undefined) throw new Error("the object store has lost a file");
   return reply

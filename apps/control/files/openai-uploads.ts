@@ -21,7 +21,7 @@ export function addOpenAiUploadRoutes(server: FastifyInstance, { files, receiver
   server.post<WithId>("/openai/uploads/:id/parts", async (request, reply) => {
     const upload = await find(request);
     if (upload === undefined) return sendNoUpload(request, reply);
-    const part = await receiver.receive(request, { field: "data", upload }, ({ file }) =>
+    const part = await receiver.receiveForm(request, { field: "data", upload }, ({ file }) =>
       file === undefined
         ? noFileIn("data")
         : { value: { name: "", purpose: "", media_type: "", expires_at: upload.expires_at } },

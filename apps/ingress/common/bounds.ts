@@ -291,6 +291,8 @@ export const attemptsPerRun = 10_000;
 // The link to control.
 /** Connections to control. Further requests wait for one. */
 export const controlSocketsMax = 256;
+/** How long an address for an upload is valid. */
+export const uploadTicketMs = 3_600_000;
 /** Uploaded files that one request may name. */
 export const attachedFilesMax = 20;
 /** How long control may be silent while it takes or sends a file. */

@@ -3,29 +3,41 @@
  * client decide whose API a request is for.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { InternalClaims } from "#access/internal-signature.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
+import type { Clock } from "#service/clock.ts";
 import { dialectOf, pathOf, versionedPathOf } from "../common/endpoints.ts";
 import type { ControlLink } from "../server/control-link.ts";
 import type { RequestBodies } from "../server/request-bodies.ts";
+import { type UploadTickets, uploadPrefix } from "../server/upload-tickets.ts";
 
 interface ControlRoutesOptions {
   link: ControlLink;
+  tickets: UploadTickets;
+  clock: Clock;
   bodies: RequestBodies;
 }
 
-const paths = ["/v1/files", "/v1/files/*", "/v1/uploads", "/v1/uploads/*"];
+const paths = [
+  ...["/v1", "/v1beta"].flatMap((version) => [`${version}/files`, `${version}/files/*`, `/upload${version}/files`]),
+  ...["/v1/uploads", "/v1/uploads/*"],
+];
 
 /** The beginning of control's paths for the API of a dialect. */
 const apis: Partial<Record<ConversationDialect, string>> = {
   "openai-chat": "/openai",
   "openai-responses": "/openai",
+  "anthropic-messages": "/anthropic",
+  gemini: "/gemini",
 };
 
-export function addFileRoutes(server: FastifyInstance, { link, bodies }: ControlRoutesOptions): void {
+export function addFileRoutes(server: FastifyInstance, { link, bodies, tickets, clock }: ControlRoutesOptions): void {
+  const claimsOf = ({ url, apiKey }: FastifyRequest): InternalClaims =>
+    url.startsWith(uploadPrefix) && apiKey !== undefined ? { ticket: tickets.of(apiKey, clock.epoch()) } : {};
   void server.register(async (scope) => {
     bodies.takeStreams(scope);
     const handler = (request: FastifyRequest, reply: FastifyReply) =>
-      link.forward(request, reply, controlPathOf(request));
+      link.forward(request, reply, { path: controlPathOf(request), claims: claimsOf(request) });
     for (const url of paths)
       scope.route({ method: ["GET", "POST", "DELETE"], url, config: { isStreamed: true }, handler });
   });

@@ -8,6 +8,7 @@ import { buffer } from "node:stream/consumers";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import {
   type CallerClaims,
+  type InternalClaims,
   internalFailureHeader,
   internalNameHeader,
   internalSignatureHeader,
@@ -39,6 +40,7 @@ interface Sent {
   path: string;
   headers: Record<string, string | string[] | undefined>;
   body?: Readable | undefined;
+  claims?: InternalClaims | undefined;
 }
 
 /** The account of a key whose record names none, as control imports it. */
@@ -62,12 +64,16 @@ export class ControlLink {
 
   /**
    * Sends a caller's request to control as one for `path`, with its query, and the answer back.
-   * Rejects with a Refusal if control refuses or does not answer.
+   * Control also gets these `claims`. Rejects with a Refusal if control refuses or does not answer.
    */
-  async forward(request: FastifyRequest, reply: FastifyReply, path: string): Promise<FastifyReply> {
+  async forward(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { path, claims }: { path: string; claims?: InternalClaims },
+  ): Promise<FastifyReply> {
     const body = request.body as Readable | undefined;
     const headers = passedHeadersOf(request.headers);
-    const answer = valueOrThrow(await this.#send(request, { method: request.method, path, headers, body }));
+    const answer = valueOrThrow(await this.#send(request, { method: request.method, path, headers, body, claims }));
     for (const [name, value] of Object.entries(answer.headers))
       if (value !== undefined && !ownHeaders.has(name)) reply.header(name, value);
     return reply.code(answer.statusCode ?? 500).send(answer);
@@ -100,7 +106,8 @@ export class ControlLink {
   }
 
   /** Resolves when control answers, which may be before it has the whole body. */
-  #answerTo(request: FastifyRequest, { method, path, headers, body }: Sent): Promise<IncomingMessage> {
+  #answerTo(request: FastifyRequest, sent: Sent): Promise<IncomingMessage> {
+    const { method, path, headers, body } = sent;
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
     const outgoing = httpRequest({
       ...this.#target,
@@ -108,7 +115,7 @@ export class ControlLink {
       method,
       path,
       timeout: controlSilenceMs,
-      headers: { ...headers, [internalSignatureHeader]: this.#signatureOf(request, { method, url: path }) },
+      headers: { ...headers, [internalSignatureHeader]: this.#signatureOf(request, sent) },
     });
     outgoing.once("response", resolve);
     outgoing.once("error", reject);
@@ -131,16 +138,14 @@ export class ControlLink {
     return promise;
   }
 
-  #signatureOf(
-    { caller, id, protocol, host }: FastifyRequest,
-    { method, url }: { method: string; url: string },
-  ): string {
+  #signatureOf({ caller, id, protocol, host }: FastifyRequest, { method, path: url, claims: more }: Sent): string {
     const claims: CallerClaims = {
       key: caller.id,
       account: caller.account ?? defaultAccount,
       group: caller.group,
       request: id,
       origin: `${protocol}://${host}`,
+      ...more,
     };
     const { secret, clock } = this.#options;
     return signInternal(secret, { receiver: "control", method, url }, claims, clock.epoch());

@@ -30,6 +30,7 @@ import { PublicModels } from "./public-models.ts";
 import { closeWithin, hasUnknownCoding, ResponsesInProgress, sendFailure } from "./refusals.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
 import { CallerResponse, destroyWhenUnread, type UnreadAnswers } from "./unread.ts";
+import type { UploadTickets } from "./upload-tickets.ts";
 
 /** The status in metrics for a response whose caller left before its end; nobody receives it. */
 export const callerLeftStatus = 499;
@@ -59,6 +60,8 @@ export interface RequestServerOptions {
   /** Bytes of responses that callers have not taken. */
   unread: UnreadAnswers;
   clientSecrets: ClientSecrets;
+  /** Undefined where callers cannot upload files. */
+  tickets: UploadTickets | undefined;
   /** Undefined while tracing is off. */
   beginTrace: BeginTrace | undefined;
   /** The paths that serve WebSockets. */
@@ -126,8 +129,11 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     if (publicModels.answers(request, reply)) return reply;
     if (hasUnknownCoding(request)) throw new Refusal(unknownCoding);
     request.grant = pathOf(request.url) === realtimePath ? await grantOf(options, request) : undefined;
-    if (!identifies(options, request) && !((await newKeys.learn(request)) && identifies(options, request)))
-      throw new Refusal(invalidKey);
+    const isIdentified =
+      identifies(options, request) ||
+      (await isUploading(options, request)) ||
+      ((await newKeys.learn(request)) && identifies(options, request));
+    if (!isIdentified) throw new Refusal(invalidKey);
     openClaims(options, request, reply);
     cors.check(request);
     if (request.is404) throw new Refusal(notFoundOf(request, reply, server));
@@ -185,6 +191,13 @@ function identifies({ keys, clock }: RequestServerOptions, request: FastifyReque
   if (grant === undefined) return authenticateCaller(keys, clock.epoch(), request);
   request.caller = grant.record;
   return true;
+}
+
+/** Sets the caller of a request whose URL has a valid ticket for an upload. */
+async function isUploading({ tickets, keys, clock }: RequestServerOptions, request: FastifyRequest): Promise<boolean> {
+  const record = await tickets?.recordOf(request.url, keys, clock.epoch());
+  if (record !== undefined) request.caller = record;
+  return record !== undefined;
 }
 
 /**

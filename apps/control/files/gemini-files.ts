@@ -1,0 +1,153 @@
+/**
+ * Google's files: https://ai.google.dev/api/files. An upload is resumable: each of its requests has
+ * the next bytes, which become a part of the file.
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Failure } from "#dialects/errors.ts";
+import { objectOf, textOf } from "#wire/json/parse.ts";
+import { geminiFileBytesMax, geminiFileSeconds } from "../bounds.ts";
+import type { FileRow } from "../database/tables.ts";
+import { mediaTypeOf, nameOf } from "../internal/form.ts";
+import { sendFailure } from "../internal/internal-server.ts";
+import { readJsonObject } from "../internal/json-body.ts";
+import { type FileResult, tooLarge } from "./file-store.ts";
+import { type FileRoutesOptions, invalid, sendContent } from "./openai-files.ts";
+
+const listBounds = { default: 10, max: 100 };
+
+type WithId = { Params: { id: string } };
+
+export function addGeminiFileRoutes(server: FastifyInstance, { files, receiver }: FileRoutesOptions): void {
+  for (const version of ["v1", "v1beta"])
+    server.post(`/gemini/upload/${version}/files`, async (request, reply) => {
+      const { command, id } = stepOf(request);
+      if (command.includes("start")) return start(request, reply);
+      const upload = await files.findUpload(request.claims.account, id);
+      if (upload === undefined) return sendFailure(reply, noFile(id));
+      return proceed(request, reply, upload);
+    });
+  server.get("/gemini/files", async (request, reply) => {
+    const page = await pageOf(request);
+    return "failure" in page ? sendFailure(reply, page.failure) : page.value;
+  });
+  server.get<WithId>("/gemini/files/:id", async (request, reply) => {
+    const [id = "", method] = request.params.id.split(":");
+    const row = await files.find(request.claims.account, id);
+    if (row === undefined) return sendFailure(reply, noFile(id));
+    return method === "download" ? sendContent(files, row, reply) : fileOf(row, request);
+  });
+  server.delete<WithId>("/gemini/files/:id", async ({ claims, params: { id } }, reply) =>
+    (await files.remove(claims.account, id)) ? {} : sendFailure(reply, noFile(id)),
+  );
+
+  async function start(request: FastifyRequest, reply: FastifyReply) {
+    const upload = await begin(request);
+    if ("failure" in upload) return sendFailure(reply, upload.failure);
+    const { origin, ticket = "" } = request.claims;
+    const query = new URLSearchParams({ upload_id: upload.value.id, upload_protocol: "resumable", ticket });
+    return reply
+      .headers({ "x-goog-upload-url": `${origin}/upload/v1beta/files?${query}`, "x-goog-upload-status": "active" })
+      .send({});
+  }
+
+  async function begin(request: FastifyRequest): Promise<FileResult<FileRow>> {
+    const { claims, headers } = request;
+    const read = await readJsonObject(request);
+    if ("failure" in read) return read;
+    const file = objectOf(read.value.file);
+    if (file.name !== undefined) return invalid("A file's name cannot be chosen here.", "file.name");
+    const size = Number(
+      headers["x-goog-upload-header-content-length"] ?? file.sizeBytes ?? file.size_bytes ?? Number.NaN,
+    );
+    if (!(Number.isInteger(size) && size >= 0))
+      return invalid("The size of the file must be announced.", "file.sizeBytes");
+    if (size > geminiFileBytesMax) return { failure: tooLarge(geminiFileBytesMax) };
+    const type = headers["x-goog-upload-header-content-type"] ?? file.mimeType ?? file.mime_type;
+    const name = textOf(file.displayName ?? file.display_name) ?? headers["x-goog-upload-file-name"];
+    return files.beginUpload(
+      { account: claims.account, key_id: claims.key },
+      {
+        ...{ name: nameOf(String(name ?? "")), purpose: "user_data", media_type: mediaTypeOf(String(type ?? "")) },
+        ...{ bytes: BigInt(size), life_seconds: geminiFileSeconds },
+      },
+    );
+  }
+
+  /** Takes the next bytes, and makes the file if they are the last ones. */
+  async function proceed(request: FastifyRequest, reply: FastifyReply, upload: FileRow) {
+    const { command, offset } = stepOf(request);
+    const parts = await files.arrivedParts(upload);
+    if (command.includes("cancel")) {
+      await files.cancelUpload(upload);
+      return reply.header("x-goog-upload-status", "cancelled").send({});
+    }
+    const present = parts.reduce((sum, { bytes }) => sum + Number(bytes), 0);
+    const isRepeated = parts.some(({ place }) => place === offset);
+    if (command.includes("upload") && !isRepeated) {
+      if (offset !== present)
+        return sendFailure(
+          reply,
+          invalid(`The next bytes are those from ${present} on.`, "x-goog-upload-offset").failure,
+        );
+      const part = await receiver.receiveBody(request, { upload, place: offset });
+      if ("failure" in part) return sendFailure(reply, part.failure);
+      parts.push(part.value);
+    }
+    const file = command.includes("finalize") ? await files.join(upload, parts) : undefined;
+    reply.headers({
+      "x-goog-upload-status": file === undefined ? "active" : "final",
+      "x-goog-upload-size-received": String(parts.reduce((sum, { bytes }) => sum + Number(bytes), 0)),
+    });
+    return reply.send(file === undefined ? {} : { file: fileOf(file, request) });
+  }
+
+  async function pageOf(request: FastifyRequest): Promise<FileResult<object>> {
+    const { account } = request.claims;
+    const { pageSize = String(listBounds.default), pageToken } = request.query as Record<string, string | undefined>;
+    if (!/^\d{1,9}$/.test(pageSize)) return invalid("pageSize must be an integer.", "pageSize");
+    const limit = Math.min(Number(pageSize) || listBounds.default, listBounds.max);
+    const after = pageToken ? await files.find(account, pageToken) : undefined;
+    if (pageToken && after === undefined) return invalid("pageToken is not one of this list.", "pageToken");
+    const rows = await files.list(account, { limit, order: "desc", after });
+    const page = rows.slice(0, limit);
+    const last = rows.length > limit ? page.at(-1) : undefined;
+    return {
+      value: { files: page.map((row) => fileOf(row, request)), ...(last !== undefined && { nextPageToken: last.id }) },
+    };
+  }
+}
+
+/** The step of a resumable upload that a request is. */
+function stepOf({ headers, query }: FastifyRequest): { command: string[]; offset: number; id: string } {
+  const { upload_id: id = "" } = query as { upload_id?: string };
+  return {
+    command: String(headers["x-goog-upload-command"] ?? "")
+      .toLowerCase()
+      .split(/\s*,\s*/),
+    offset: Number(headers["x-goog-upload-offset"] ?? 0),
+    id,
+  };
+}
+
+function fileOf(row: FileRow, { claims: { origin } }: FastifyRequest) {
+  const name = `files/${row.id}`;
+  const created = row.created_at.toISOString();
+  return {
+    name,
+    displayName: row.name,
+    mimeType: row.media_type,
+    sizeBytes: String(row.bytes),
+    createTime: created,
+    updateTime: created,
+    ...(row.expires_at !== null && { expirationTime: row.expires_at.toISOString() }),
+    uri: `${origin}/v1beta/${name}`,
+    downloadUri: `${origin}/v1beta/${name}:download?alt=media`,
+    state: "ACTIVE",
+    source: "UPLOADED",
+  };
+}
+
+const noFile = (id: string): Failure => ({
+  code: "not_found",
+  message: `The file ${id.slice(0, 100)} does not exist, or belongs to another account.`,
+});

@@ -1,0 +1,151 @@
+/** Files through a real gateway, with the official clients of Anthropic and Google. */
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import Anthropic, { toFile } from "@anthropic-ai/sdk";
+import { GoogleGenAI } from "@google/genai";
+import { startFilesGateway } from "../support/files.ts";
+
+const service = await startFilesGateway();
+const directory = await mkdtemp(join(tmpdir(), "sluice-vendors-"));
+after(async () => {
+  await service[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true, force: true });
+});
+const { url } = service.gateway;
+const keys = { own: await service.addAccount("vendors"), other: await service.addAccount("others") };
+
+const anthropicOf = (key: string) => new Anthropic({ baseURL: url, apiKey: key, maxRetries: 0 });
+const googleOf = (apiKey: string) => new GoogleGenAI({ apiKey, httpOptions: { baseUrl: url } });
+
+test("Anthropic's client uploads, lists, reads and deletes files", async () => {
+  const client = anthropicOf(keys.own);
+  const uploaded: string[] = [];
+  for (const name of ["a.txt", "b.txt", "c.txt"]) {
+    const file = await client.files.upload({ file: await toFile(Buffer.from(name), name, { type: "text/plain" }) });
+    assert.match(file.id, /^file_[0-9a-z]{24}$/);
+    const { created_at, ...rest } = file;
+    assert.ok(!Number.isNaN(Date.parse(created_at)));
+    assert.deepEqual(rest, {
+      ...{ id: file.id, type: "file", filename: name, mime_type: "text/plain", size_bytes: 5 },
+      ...{ downloadable: true, expires_at: null },
+    });
+    assert.deepEqual(await client.files.retrieveMetadata(file.id), file);
+    uploaded.unshift(file.id);
+  }
+  const listed: string[] = [];
+  for await (const { id } of client.files.list({ limit: 2 })) listed.push(id);
+  assert.deepEqual(listed, uploaded);
+  const [first = ""] = uploaded;
+  assert.equal(await (await client.files.download(first)).text(), "c.txt");
+  const other = anthropicOf(keys.other);
+  const missing = (error: unknown) =>
+    error instanceof Anthropic.NotFoundError && /not_found_error.*File not found/.test(error.message);
+  await assert.rejects(other.files.retrieveMetadata(first), missing);
+  await assert.rejects(other.files.download(first), missing);
+  await assert.rejects(other.files.delete(first), missing);
+  for (const id of uploaded) assert.deepEqual(await client.files.delete(id), { id, type: "file_deleted" });
+  await assert.rejects(client.files.retrieveMetadata(first), missing);
+});
+
+test("Google's client uploads a file in chunks, lists, downloads and deletes it", async () => {
+  const client = googleOf(keys.own);
+  const bytes = randomBytes(9 * 2 ** 20);
+  const file = await client.files.upload({
+    file: new Blob([bytes], { type: "application/pdf" }),
+    config: { displayName: "größe", mimeType: "application/pdf" },
+  });
+  assert.match(file.name ?? "", /^files\/[0-9a-z]{24}$/);
+  assert.equal(file.uri, `${url}/v1beta/${file.name}`);
+  assert.deepEqual(
+    [file.displayName, file.mimeType, file.sizeBytes, file.state],
+    ["größe", "application/pdf", String(bytes.length), "ACTIVE"],
+  );
+  const name = file.name ?? "";
+  assert.deepEqual(await client.files.get({ name }), file);
+  const second = await client.files.upload({ file: new Blob(["x"]), config: { mimeType: "text/plain" } });
+  const listed: (string | undefined)[] = [];
+  for await (const each of await client.files.list({ config: { pageSize: 1 } })) listed.push(each.name);
+  assert.deepEqual(listed, [second.name, file.name]);
+  const downloadPath = join(directory, "download");
+  await client.files.download({ file: name, downloadPath });
+  assert.ok((await readFile(downloadPath)).equals(bytes));
+  const other = googleOf(keys.other);
+  await assert.rejects(other.files.get({ name }), /does not exist/);
+  await assert.rejects(other.files.delete({ name }), /does not exist/);
+  await client.files.delete({ name });
+  await assert.rejects(client.files.get({ name }), /NOT_FOUND/);
+  await client.files.delete({ name: second.name ?? "" });
+});
+
+/** Begins a resumable upload; resolves to its address. */
+async function beginUpload(key: string, bytes: number): Promise<string> {
+  const response = await fetch(`${url}/upload/v1beta/files`, {
+    method: "POST",
+    headers: {
+      ...{ "x-goog-api-key": key, "content-type": "application/json", "x-goog-upload-protocol": "resumable" },
+      ...{ "x-goog-upload-command": "start", "x-goog-upload-header-content-length": String(bytes) },
+    },
+    body: JSON.stringify({ file: { mime_type: "text/plain" } }),
+  });
+  await response.arrayBuffer();
+  return response.headers.get("x-goog-upload-url") ?? assert.fail(`${response.status}`);
+}
+
+const sendTo = async (address: string, command: string, offset: number, body?: string) => {
+  const response = await fetch(address, {
+    method: "POST",
+    headers: {
+      ...{ "content-type": "application/json", "x-goog-upload-command": command },
+      "x-goog-upload-offset": String(offset),
+    },
+    ...(body !== undefined && { body }),
+  });
+  const answer = (await response.json()) as { file?: { name: string; sizeBytes: string } };
+  return {
+    status: response.status,
+    state: response.headers.get("x-goog-upload-status"),
+    received: response.headers.get("x-goog-upload-size-received"),
+    file: answer.file,
+  };
+};
+
+test("an upload goes on without a key, as Google's Python client sends it, and where it stopped", async () => {
+  const address = await beginUpload(keys.own, 6);
+  assert.deepEqual(await sendTo(address, "upload", 0, "abc"), {
+    ...{ status: 200, state: "active", received: "3", file: undefined },
+  });
+  // The answer was lost.
+  assert.equal((await sendTo(address, "upload", 0, "abc")).received, "3");
+  assert.equal((await sendTo(address, "query", 0)).received, "3");
+  assert.equal((await sendTo(address, "upload", 5, "f")).status, 400);
+  const { state, file } = await sendTo(address, "upload, finalize", 3, "def");
+  assert.equal(state, "final");
+  assert.equal(file?.sizeBytes, "6");
+  const content = await fetch(`${url}/v1beta/${file?.name}:download?alt=media&key=${keys.own}`);
+  assert.equal(await content.text(), "abcdef");
+  assert.equal((await sendTo(address, "upload", 6, "g")).status, 404);
+});
+
+test("the address of an upload is good for nothing else, and for nobody without it", async () => {
+  const address = new URL(await beginUpload(keys.own, 3));
+  const ticket = address.searchParams.get("ticket") ?? "";
+  for (const path of ["/v1beta/files", "/v1/models", "/v1/files"]) {
+    const response = await fetch(`${url}${path}?ticket=${ticket}`);
+    await response.arrayBuffer();
+    assert.equal(response.status, 401, path);
+  }
+  const [hash, end, mac] = ticket.split(".");
+  for (const wrong of [
+    "",
+    `${hash}.${Number(end) + 1}.${mac}`,
+    `${"0".repeat(64)}.${end}.${mac}`,
+    `${hash}.${end}.x`,
+  ]) {
+    address.searchParams.set("ticket", wrong);
+    assert.equal((await sendTo(String(address), "upload", 0, "abc")).status, 401, wrong);
+  }
+});
