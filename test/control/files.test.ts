@@ -7,12 +7,14 @@ import { request as httpRequest, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { after, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import OpenAI, { toFile } from "openai";
 import { startFilesGateway } from "../support/files.ts";
 import { until } from "../support/time.ts";
 
 const mebibyte = 1 << 20;
 const service = await startFilesGateway({
+  environment: { REQUEST_TIMEOUT_MS: "1000" },
   control: {
     FILE_BYTES_MAX: String(12 * mebibyte),
     ACCOUNT_FILE_BYTES_MAX: String(40 * mebibyte),
@@ -233,6 +235,34 @@ test("a file that is too large is refused while it arrives", async () => {
   assert.equal(response.statusCode, 413);
   sending.destroy();
   await until("nothing is left", async () => (await clientOf(key).files.list()).data.length === 0);
+});
+
+test("a file may take longer than another request", async () => {
+  const key = await newKey();
+  const { hostname, port } = new URL(gateway.url);
+  const send = async (path: string, type: string, chunks: string[]) => {
+    const request = httpRequest({
+      ...{ hostname, port, path, method: "POST" },
+      headers: { authorization: `Bearer ${key}`, "content-type": type },
+    });
+    request.on("error", () => {});
+    const answer = once(request, "response") as Promise<[IncomingMessage]>;
+    for (const chunk of chunks) {
+      request.write(chunk);
+      await Promise.race([answer, delay(800)]);
+    }
+    request.end();
+    const [response] = await answer;
+    response.resume();
+    return response.statusCode;
+  };
+  const field = (name: string, value: string) => `--b\r\nContent-Disposition: form-data; ${name}\r\n\r\n${value}\r\n`;
+  const form = [field('name="file"; filename="x"', "abc"), field('name="purpose"', "user_data"), "--b--", "\r\n"];
+  const [file, chat] = await Promise.all([
+    send("/v1/files", "multipart/form-data; boundary=b", form),
+    send("/v1/chat/completions", "application/json", ['{"model":', '"x",', '"messages":', "[]", "}"]),
+  ]);
+  assert.deepEqual([file, chat], [200, 408]);
 });
 
 test("an account stores so many bytes and files, and no more", async () => {

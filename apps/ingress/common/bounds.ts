@@ -291,6 +291,11 @@ export const attemptsPerRun = 10_000;
 // The link to control.
 /** Connections to control. Further requests wait for one. */
 export const controlSocketsMax = 256;
+/**
+ * How long a request with a file may take to arrive. Node has one such time for all requests of a
+ * server; other bodies have REQUEST_TIMEOUT_MS.
+ */
+export const fileRequestMs = 3_600_000;
 /** How long an address for an upload is valid. */
 export const uploadTicketMs = 3_600_000;
 /** Uploaded files that one request may name. */

@@ -67,7 +67,7 @@ export const ingressSettings = {
     60_000,
     1_000,
     3_600_000,
-    "The time within which a whole request must arrive, and its headers within a quarter of it.",
+    "The time within which a whole request must arrive, and its headers within a quarter of it. A request with a file has an hour.",
   ),
   uploadBytesPerSecondMin: integerSetting(
     "UPLOAD_BYTES_PER_SECOND_MIN",

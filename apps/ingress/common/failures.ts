@@ -88,6 +88,8 @@ export const tooLarge = (bytesMax: number): Failure => ({
   message: `The body is larger than ${bytesMax} bytes.`,
 });
 
+export const tooLate: Failure = { code: "request_timeout", message: "The request did not arrive in time." };
+
 export const tooSlow = ({ uploadBytesPerSecondMin }: Pick<IngressConfig, "uploadBytesPerSecondMin">): Failure => ({
   code: "request_timeout",
   message: `The request arrived too slowly: send at least ${uploadBytesPerSecondMin} bytes per second, without long pauses.`,

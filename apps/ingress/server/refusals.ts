@@ -8,6 +8,7 @@ import { profiles } from "#dialects/profiles.ts";
 import { upstreamRequestIdHeader } from "#relay/job.ts";
 import { discardedBytesMax, headerBytesMax, refusedMs } from "../common/bounds.ts";
 import { dialectOf, isOllamaPath, requestIdHeadersOf } from "../common/endpoints.ts";
+import { tooLate } from "../common/failures.ts";
 import { invalidRequest } from "../common/refusal.ts";
 
 /** The headers of an error response. */
@@ -85,7 +86,7 @@ export class ResponsesInProgress {
       error.code === "HPE_HEADER_OVERFLOW"
         ? { code: "headers_too_large", message: `The headers are larger than ${headerBytesMax} bytes.` }
         : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
-          ? { code: "request_timeout", message: "The request did not arrive in time." }
+          ? tooLate
           : invalidRequest("This is not a valid HTTP/1.1 request.");
     const { statusOf, errorBodyOf } = profiles["openai-chat"];
     const status = statusOf(failure.code);

@@ -12,10 +12,10 @@ import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
-import { smallBodyBytesMax } from "../common/bounds.ts";
+import { fileRequestMs, smallBodyBytesMax } from "../common/bounds.ts";
 import type { Capacity, Claim } from "../common/capacity.ts";
 import type { IngressConfig } from "../common/config.ts";
-import { overloadOf, tooLarge, tooSlow } from "../common/failures.ts";
+import { overloadOf, tooLarge, tooLate, tooSlow } from "../common/failures.ts";
 import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import { acceptedCodings, codingOf, decoderOf, unknownCoding } from "./content-codings.ts";
 import { UploadPace, uploadCheckMsOf } from "./upload-pace.ts";
@@ -54,6 +54,8 @@ interface Upload {
   socket: Socket;
   body: RequestPayload;
   pace: UploadPace;
+  /** When it must have arrived. */
+  until: number;
 }
 
 export class RequestBodies {
@@ -69,10 +71,11 @@ export class RequestBodies {
     return uploadCheckMsOf(this.#options.config);
   }
 
-  /** Ends the uploads that are too slow. */
+  /** Ends the uploads that are too slow, or take too long. */
   tick(now: number): void {
-    for (const { socket, body, pace } of this.#uploads.values())
+    for (const { socket, body, pace, until } of this.#uploads.values())
       if (pace.isTooSlow(socket.bytesRead, now)) cutOff(body, new Refusal(tooSlow(this.#options.config)));
+      else if (now > until) cutOff(body, new Refusal(tooLate));
   }
 
   /** Makes the server accept JSON bodies. */
@@ -123,13 +126,15 @@ export class RequestBodies {
 
   #receive(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): RequestPayload {
     const { config, clock } = this.#options;
-    const body = request.routeOptions.config.isStreamed
-      ? this.#passed(request, payload)
-      : this.#admit(request, reply, payload);
+    const { isStreamed } = request.routeOptions.config;
+    const body = isStreamed ? this.#passed(request, payload) : this.#admit(request, reply, payload);
     if (request.headers.expect !== undefined) reply.raw.writeContinue();
     const { socket, complete } = request.raw;
-    if (!complete && !reply.raw.closed)
-      this.#uploads.set(request.id, { socket, body, pace: new UploadPace(config, socket.bytesRead, clock.now()) });
+    if (!complete && !reply.raw.closed) {
+      const now = clock.now();
+      const until = now + (isStreamed ? fileRequestMs : config.requestTimeoutMs);
+      this.#uploads.set(request.id, { socket, body, pace: new UploadPace(config, socket.bytesRead, now), until });
+    }
     return body;
   }
 

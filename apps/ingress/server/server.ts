@@ -15,7 +15,7 @@ import { realtimePath } from "#operations/realtime/operation.ts";
 import type { Clock } from "#service/clock.ts";
 import { protocols } from "#service/protocol.ts";
 import type { BeginTrace } from "#tracing/tracing.ts";
-import { headerBytesMax, refusedMs } from "../common/bounds.ts";
+import { fileRequestMs, headerBytesMax, refusedMs } from "../common/bounds.ts";
 import type { IngressConfig } from "../common/config.ts";
 import { isSocketHandshake, pathOf, requestIdHeadersOf } from "../common/endpoints.ts";
 import { addressNotAllowed, failureOf, invalidKey, notFoundOf, unavailable } from "../common/failures.ts";
@@ -79,6 +79,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
   const cors = new Cors(options);
   const newKeys = new NewKeys(options.keys);
   const publicModels = new PublicModels(options);
+  const requestTimeout = Math.max(config.requestTimeoutMs, options.tickets === undefined ? 0 : fileRequestMs);
   const isUpgrade = (request: IncomingMessage) => isSocketHandshake(request, options.socketPaths);
   const refuse = (failure: Failure, request: FastifyRequest, reply: FastifyReply) => {
     events.emit("requestRefused", { requestId: request.id, code: failure.code });
@@ -88,7 +89,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
   };
   const server = Fastify({
     bodyLimit: config.bodyBytesMax,
-    requestTimeout: config.requestTimeoutMs,
+    requestTimeout,
     keepAliveTimeout: 75_000,
     forceCloseConnections: false,
     return503OnClosing: false,
@@ -100,7 +101,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
       ServerResponse: CallerResponse,
       maxHeaderSize: headerBytesMax,
       // Node validates this timeout before Fastify sets its own.
-      requestTimeout: config.requestTimeoutMs,
+      requestTimeout,
       headersTimeout: config.requestTimeoutMs / 4,
       connectionsCheckingInterval: 1_000,
       // Some clients offer HTTP/2 with every request: such a request is answered over HTTP/1.1.
