@@ -205,6 +205,7 @@ async function startRoles(
       OPERATIONS_PORT: portAfter(2),
       CONSOLE_DIRECTORY: consoleDirectory,
       GATEWAY_URL: addressOf(host, await ingress),
+      INGRESS_URL: addressOf(host, await ingress),
     });
   const [worker, ingress, control] = await unlessStopped(Promise.all([...starting, startControl(starting[1])]));
   return { simulator, worker, ingress, control };

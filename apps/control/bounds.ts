@@ -275,6 +275,13 @@ export const linePauseMs = 1_000;
 export const linePauseMsMax = 60_000;
 /** How long running lines may take when the process stops. */
 export const lineDrainMs = 5_000;
+/** The time in which a batch is executed. */
+export const batchWindowMs = 86_400_000;
+/** A request that creates a batch without lines in it. */
+export const batchBodyBytesMax = 65_536;
+/** Batches of one list. */
+export const batchesShownDefault = 20;
+export const batchesShownMax = 100;
 /** Rows of chunks that are read at once. */
 export const chunkRowsMax = 500;
 /** How long results are stored after the end of a batch. */

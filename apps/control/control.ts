@@ -28,6 +28,7 @@ import { startAlerts } from "./alerts/start.ts";
 import type { ConsoleOptions } from "./api/console.ts";
 import { createApi } from "./api/server.ts";
 import { identifyBy } from "./api/tokens.ts";
+import { openBatches } from "./batches/service.ts";
 import { catalogueHandlers } from "./catalogue/catalogue.ts";
 import { catalogueFileHandlers, LastChange } from "./catalogue/catalogue-file.ts";
 import type { ControlConfig } from "./config.ts";
@@ -195,7 +196,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
       ? undefined
       : createInternalServer({ secret: config.internalSecret, clock, log });
   if (internal !== undefined) {
-    const files = await openFiles({ database, config, secret, clock, log });
+    const { files, objects } = await openFiles({ database, config, secret, clock, log });
     const sweeping = files.startSweeping();
     opened.defer(() => sweeping.close());
     const fileRoutes = { files, receiver: new FileReceiver(files), now: () => clock.epoch() };
@@ -204,6 +205,13 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     addAnthropicFileRoutes(internal, fileRoutes);
     addGeminiFileRoutes(internal, fileRoutes);
     addAttachmentRoutes(internal, files);
+    opened.use(
+      openBatches(internal, {
+        ...{ database, config, files, objects, secret, clock, log },
+        catalogue: catalogue.current,
+        internalSecret: config.internalSecret ?? "",
+      }),
+    );
     opened.defer(() => internal.close());
   }
   const own = { notReady: () => undefined, status: () => ({ ledger: ledger.counts }) };

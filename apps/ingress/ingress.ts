@@ -65,6 +65,7 @@ import { addOllamaRoutes } from "./routes/ollama.ts";
 import { addOwnQueueRoute } from "./routes/own-queue.ts";
 import { addOwnUsageRoutes } from "./routes/own-usage.ts";
 import { addStoredRoutes } from "./routes/stored.ts";
+import { BatchCallers } from "./server/batch-callers.ts";
 import { ClientSecrets } from "./server/client-secrets.ts";
 import { Connections } from "./server/connections.ts";
 import { ControlLink } from "./server/control-link.ts";
@@ -277,6 +278,8 @@ function createHttp(
   const server = createRequestServer({
     ...{ ...shared, bodies, unread, clientSecrets, tickets, nextId },
     beginTrace: tracing?.begin,
+    batchCallers:
+      config.internalSecret === undefined ? undefined : new BatchCallers(config.internalSecret, shared.keys),
     socketPaths: [
       ...(config.responsesWebsocket === "on" ? [responsesEndpoint.path] : []),
       ...realtimeApis.map(({ path: served }) => served),

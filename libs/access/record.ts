@@ -106,7 +106,7 @@ export function stateOf(
 }
 
 /** Whether the key's own list allows a model. Its group must allow the model too. */
-export function allowsModel({ models }: KeyRecord, id: string): boolean {
+export function allowsModel({ models }: Pick<KeyRecord, "models">, id: string): boolean {
   return (
     models === undefined ||
     models.some((pattern) => (pattern.endsWith("*") ? id.startsWith(pattern.slice(0, -1)) : id === pattern))

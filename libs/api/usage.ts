@@ -121,7 +121,7 @@ const record = object({
   images: count("Generated images."),
   imageSize: orNull(text()),
   imageQuality: orNull(text()),
-  serviceTier: orNull(text("As the upstream named it in its answer.")),
+  serviceTier: orNull(text("As the upstream named it in its answer; `batch` before it for a line of a batch.")),
   isEstimated: flag(),
   cost: money("What the caller pays."),
   upstreamCost: orNull(money("What the operator pays; null if the catalogue does not say. Only for operators.")),

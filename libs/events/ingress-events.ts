@@ -40,6 +40,8 @@ export interface GenerationFacts {
   readonly bodyBytes: number;
   /** Epoch milliseconds. */
   readonly receivedAt: number;
+  /** The batch whose line it is. */
+  readonly batch?: string | undefined;
   /** Undefined while tracing is off. */
   readonly trace: TraceContext | undefined;
 }
@@ -121,6 +123,10 @@ export interface RequestEnded {
   readonly tags: readonly string[];
   /** The code of the gateway's own error that answered it. */
   readonly errorCode: ErrorCode | undefined;
+  /** Set for a line of a batch. */
+  readonly batchLine?:
+    | { readonly batch: string; readonly generationId: string; readonly receivedAt: number; readonly attempts: number }
+    | undefined;
   /**
    * `generation`: a generation answered it and reports its own end. `answered`: the ingress
    * answered it, possibly with an error.

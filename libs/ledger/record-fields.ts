@@ -49,6 +49,7 @@ export const emptyFields = {
   tags: [],
   traceId: null,
   callLog: null,
+  batch: null,
 } satisfies Partial<UsageRecord>;
 
 /** The fields of a record about money. `upstreamCost` is in nano-units. */

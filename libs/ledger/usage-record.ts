@@ -115,6 +115,7 @@ const usageRecordSchema = Type.Object({
         "The saving by the vendor's prompt cache in nano-units, below zero where writing cost more than reading saved. Null if no cache was used.",
     }),
   ),
+  batch: orNull(text(60, "The batch whose line it is.")),
 });
 
 export type UsageRecord = Type.Static<typeof usageRecordSchema>;
@@ -124,7 +125,7 @@ const version = 1;
 const fields = Object.keys(usageRecordSchema.properties) as Field[];
 const validator = Compile(usageRecordSchema);
 /** Records of writers that do not know these fields are valid. */
-const laterFields: ReadonlySet<string> = new Set<Field>(["callLog", "otherUnits", "cacheSaving"]);
+const laterFields: ReadonlySet<string> = new Set<Field>(["callLog", "otherUnits", "cacheSaving", "batch"]);
 
 /** One record as JSON. */
 export const encodeUsageRecord = (record: UsageRecord): string =>

@@ -58,5 +58,6 @@ export const usageRecord = (more: Partial<UsageRecord> = {}): UsageRecord => ({
   callLog: null,
   otherUnits: null,
   cacheSaving: null,
+  batch: null,
   ...more,
 });

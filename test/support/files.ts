@@ -16,9 +16,9 @@ export interface FilesGateway extends AsyncDisposable {
   objects(): Promise<string[]>;
 }
 
-/** `control` is for control alone. */
+/** `control` is for control alone; `withBatches` lets it send lines of batches to the ingress. */
 export async function startFilesGateway(
-  options: GatewayOptions & { control?: Record<string, string> } = {},
+  options: GatewayOptions & { control?: Record<string, string>; withBatches?: boolean } = {},
 ): Promise<FilesGateway> {
   await using opened = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "sluice-files-"));
@@ -40,6 +40,7 @@ export async function startFilesGateway(
       INTERNAL_SECRET,
       CONTROL_INTERNAL_ADDRESS: address,
       FILES_DIRECTORY: objects,
+      ...(options.withBatches && { INGRESS_URL: gateway.url }),
       ...options.control,
     }),
   );

@@ -78,7 +78,7 @@ export async function endBatch(context: BatchContext, batch: Batch): Promise<voi
 }
 
 const resultFileId = (batch: string, kind: ResultKind): string =>
-  `file-${createHash("sha256").update(`${batch} ${kind}`).digest("hex").slice(0, 32)}`;
+  createHash("sha256").update(`${batch} ${kind}`).digest("hex").slice(0, 24);
 
 /** Deletes the lines and the results of a batch. */
 async function deleteChunks(

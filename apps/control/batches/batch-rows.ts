@@ -234,7 +234,7 @@ export async function acceptBatch(
 const accountLock = 7_201_017;
 
 /** Until the transaction ends, no other one adds to the account's batches. */
-const lockAccount = async (transaction: Database, account: string): Promise<void> => {
+export const lockAccount = async (transaction: Database, account: string): Promise<void> => {
   await sql`select pg_advisory_xact_lock(${accountLock}, hashtext(${account}))`.execute(transaction);
 };
 

@@ -1,6 +1,7 @@
 /** The parts of control that batches use. */
 import type { Clock } from "#service/clock.ts";
 import type { Database } from "../database/database.ts";
+import type { FileRow } from "../database/tables.ts";
 import type { BatchFiles, BatchObjects } from "./ports.ts";
 
 interface BatchBounds {
@@ -20,4 +21,11 @@ export interface BatchContext {
   bounds: BatchBounds;
   /** Whether a key may use a model; none if the key does not exist any more. */
   modelsOf(keyId: string): Promise<(model: string) => boolean>;
+}
+
+/** The routes of batches use these too. */
+export interface BatchService extends BatchContext {
+  findFile(account: string, id: string): Promise<FileRow | undefined>;
+  /** There is work for the runner. */
+  wake(): void;
 }

@@ -511,7 +511,8 @@ class FileQuota {
 
 const quotaExceeded = (message: string): Failure => ({ code: "invalid_request", message });
 
-const newIdOf = () => Array.from({ length: 24 }, () => "0123456789abcdefghijklmnopqrstuvwxyz"[randomInt(36)]).join("");
+export const newIdOf = () =>
+  Array.from({ length: 24 }, () => "0123456789abcdefghijklmnopqrstuvwxyz"[randomInt(36)]).join("");
 
 export const tooLarge = (bytesMax: number): Failure => ({
   code: "body_too_large",

@@ -59,6 +59,7 @@ export const usageColumns = {
   callLog: ["call_log", "jsonb"],
   otherUnits: ["other_units", "jsonb"],
   cacheSaving: ["cache_saving", "bigint"],
+  batch: ["batch_id", "text"],
 } as const satisfies Record<keyof UsageRecord, readonly [name: string, type: string]>;
 
 type Column = (typeof usageColumns)[keyof UsageRecord];

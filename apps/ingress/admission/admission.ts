@@ -176,7 +176,7 @@ const priorityHeader = "x-sluice-priority";
 
 /** The priority of the caller's key or group, or the lower one that the request asks for. */
 function priorityOf(
-  { http, labels, queue }: Pick<GenerationRequest, "http" | "labels" | "queue">,
+  { http, labels, queue, batch }: Pick<GenerationRequest, "http" | "labels" | "queue" | "batch">,
   own: PriorityName = "normal",
 ): Result<Priority> {
   const value = http.headers[priorityHeader];
@@ -184,7 +184,7 @@ function priorityOf(
   if (name === undefined)
     return refusalOf(`The header ${priorityHeader} must be one of ${priorityNames.join(", ")}.`, priorityHeader);
   // A queue of its own: the caller does not wait for the response.
-  if (labels.isFlex === true || queue !== undefined) return 2;
+  if (labels.isFlex === true || queue !== undefined || batch !== undefined) return 2;
   return Math.max(priorityNames.indexOf(name), priorityNames.indexOf(own)) as Priority;
 }
 

@@ -50,10 +50,12 @@ export interface GenerationRequest {
   queue?: string;
   /**
    * A generation that an ingress takes over: it is recorded as a later attempt of the one that a
-   * lost ingress began, and a queue that an operator drains still takes it. `times`: how often it
-   * was taken over.
+   * lost ingress began, and a queue that an operator drains still takes it. `attempts`: how many
+   * its record counts before its own.
    */
-  earlier?: { generationId: string; times: number } | undefined;
+  earlier?: { generationId: string; attempts: number } | undefined;
+  /** The batch whose line it is. */
+  batch?: string | undefined;
   /** A copy of a caller's request, for the target in the model's `mirror`. It has no limits. */
   isMirrored?: boolean;
   /** When the request was received, in epoch milliseconds; now by default. */

@@ -19,7 +19,7 @@ import { jsonBytesOf, parsedObject } from "#wire/json/parse.ts";
 import { withMembers } from "#wire/json/spans.ts";
 import { type Admission, generationIdOf } from "../admission/admission.ts";
 import type { GenerationRequest } from "../admission/generation-request.ts";
-import { takeOversMax } from "../common/bounds.ts";
+import { attemptsPerRun, takeOversMax } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../common/endpoints.ts";
 import { otherRequest, unavailable, workerLost } from "../common/failures.ts";
@@ -419,7 +419,7 @@ export class DetachedGenerations {
       requestId: `${run.requestId}t${times}`,
       log,
       live: undefined,
-      earlier: { generationId: generationIdOf(run.requestId), times },
+      earlier: { generationId: generationIdOf(run.requestId), attempts: times * attemptsPerRun },
       queued,
     };
     try {

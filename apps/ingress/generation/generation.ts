@@ -11,7 +11,6 @@ import type { Queued } from "#relay/ports.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Admitted, GenerationRequest } from "../admission/generation-request.ts";
 import type { LimitsReservation } from "../admission/rate-limits.ts";
-import { attemptsPerRun } from "../common/bounds.ts";
 import type { Capacity, Claim } from "../common/capacity.ts";
 import { type AnswerListener, GenerationResponse } from "../response/generation-response.ts";
 import type { AnswerResponse } from "../response/response.ts";
@@ -188,8 +187,7 @@ export class Generation {
 }
 
 /** How many attempts its record counts before its own: more than any earlier run had. */
-export const attemptsBefore = ({ request }: Pick<Generation, "request">): number =>
-  (request.earlier?.times ?? 0) * attemptsPerRun;
+export const attemptsBefore = ({ request }: Pick<Generation, "request">): number => request.earlier?.attempts ?? 0;
 
 function factsOf(request: GenerationRequest, admitted: Admitted, now: number): GenerationFacts {
   const { http, endpoint, earlier, framing } = request;
@@ -203,6 +201,7 @@ function factsOf(request: GenerationRequest, admitted: Admitted, now: number): G
     queue: admitted.model.queue,
     bodyBytes: request.bytes?.length ?? 0,
     receivedAt: request.receivedAt ?? now,
+    batch: request.batch,
   };
 }
 

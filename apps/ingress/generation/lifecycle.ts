@@ -164,7 +164,7 @@ export class GenerationLifecycle implements TransportHandlers {
     const queue = this.#queues.of(model.queue);
     if (this.#isStopping || !this.isReady || queue === undefined) return new Refusal(unavailable);
     const control = controls.of("queue", model.queue, clock.epoch());
-    if (control?.state === "draining" && request.earlier === undefined)
+    if (control?.state === "draining" && (request.earlier === undefined || request.batch !== undefined))
       return new Refusal(queueDraining(control, clock.epoch()));
     queue.waiting.max = admitted.queue.waitingMax;
     const slots = claimSlots(request.http.caller, queue, this.#options);

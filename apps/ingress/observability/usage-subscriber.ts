@@ -10,7 +10,9 @@ import type { Clock } from "#service/clock.ts";
 
 export function usageSubscriber(write: (record: UsageRecord) => void, clock: Clock): Subscriber<IngressEvents> {
   return {
-    ended: (event) => write(recordOf(event)),
+    ended: (event) => {
+      if (event.generation.batch === undefined || !isSentAgain(event.outcome)) write(recordOf(event));
+    },
     requestEnded: (event) => {
       if (isRefusedGeneration(event)) write(refusedRecordOf(event, clock.epoch()));
     },
@@ -21,12 +23,25 @@ export function usageSubscriber(write: (record: UsageRecord) => void, clock: Clo
  * A request by a known caller that the gateway answered with an error. Reads of lists and the like
  * are not generations.
  */
-const isRefusedGeneration = ({ outcome, status, method, transport, keyId, errorCode }: RequestEnded): boolean =>
+const isRefusedGeneration = ({
+  outcome,
+  status,
+  method,
+  transport,
+  keyId,
+  errorCode,
+  batchLine,
+}: RequestEnded): boolean =>
   outcome === "answered" &&
   status >= 400 &&
   keyId !== undefined &&
   errorCode !== undefined &&
+  (batchLine === undefined || !isSentAgain(errorCode)) &&
   (method === "POST" || transport === "websocket");
+
+/** A line of a batch that ends so gets its record later. */
+const isSentAgain = (outcome: GenerationEnded["outcome"]): boolean =>
+  outcome === "rate_limited" || outcome === "unavailable" || outcome === "overloaded";
 
 function recordOf(event: GenerationEnded): UsageRecord {
   const { generation, outcome, source } = event;
@@ -69,6 +84,7 @@ function recordOf(event: GenerationEnded): UsageRecord {
     upstreamRequestId: event.upstreamRequestId?.slice(0, 200) ?? null,
     errorCode: outcome === "complete" || outcome === "left" ? null : outcome,
     traceId: generation.trace?.traceId ?? null,
+    batch: generation.batch ?? null,
   };
 }
 
@@ -78,15 +94,17 @@ function outcomeOf({ outcome, waitedMs }: GenerationEnded): Pick<UsageRecord, "o
 }
 
 function refusedRecordOf(event: RequestEnded, now: number): UsageRecord {
-  const { requestId, keyId = "", group = "", account = null, status, errorCode = null, durationMs = 0 } = event;
+  const { keyId = "", group = "", account = null, status, errorCode = null, durationMs = 0, batchLine } = event;
+  const requestId = batchLine?.generationId.replace("gen_", "req_") ?? event.requestId;
   return {
     ...emptyFields,
     ...nothingBilled,
-    generationId: requestId,
+    generationId: batchLine?.generationId ?? requestId,
     requestId,
-    attempt: 0,
+    attempt: batchLine?.attempts ?? 0,
     isOwner: true,
-    receivedAt: Math.round(now - durationMs),
+    receivedAt: batchLine?.receivedAt ?? Math.round(now - durationMs),
+    batch: batchLine?.batch ?? null,
     account,
     user: event.user,
     tags: [...event.tags],

@@ -1,6 +1,6 @@
 /**
- * The vendors' APIs of files, which control serves. Their paths are the same, so the headers of the
- * client decide whose API a request is for.
+ * The vendors' APIs of files and batches, which control serves. Their paths are the same, so the
+ * headers of the client decide whose API a request is for.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { InternalClaims } from "#access/internal-signature.ts";
@@ -20,7 +20,7 @@ interface ControlRoutesOptions {
 
 const paths = [
   ...["/v1", "/v1beta"].flatMap((version) => [`${version}/files`, `${version}/files/*`, `/upload${version}/files`]),
-  ...["/v1/uploads", "/v1/uploads/*"],
+  ...["uploads", "batches", "messages/batches"].flatMap((part) => [`/v1/${part}`, `/v1/${part}/*`]),
 ];
 
 /** The beginning of control's paths for the API of a dialect. */

@@ -236,6 +236,7 @@ export class GenerationRoutes {
           bytes,
           labels: labelsOf(request.caller, request.headers, body),
           ...answer,
+          ...lineOf(request),
           layers: response,
           onEnd,
         },
@@ -254,6 +255,10 @@ export class GenerationRoutes {
     return undefined;
   }
 }
+
+/** The place of a batch's line in the ledger; nothing for another request. */
+const lineOf = ({ batchLine }: FastifyRequest) =>
+  batchLine && { batch: batchLine.batch, earlier: batchLine, receivedAt: batchLine.receivedAt };
 
 /** Begins the answer to a POST. */
 export function beginAnswer(

@@ -24,6 +24,7 @@ import { outlastRedis } from "../common/outlast-redis.ts";
 import { invalidRequest, Refusal } from "../common/refusal.ts";
 import { servedPathOf } from "../common/vendor-paths.ts";
 import { authenticateCaller, credentialsOf, type KeyDirectory, NewKeys } from "./authentication.ts";
+import { type BatchCallers, isBatchLine } from "./batch-callers.ts";
 import type { ClientSecrets, Grant } from "./client-secrets.ts";
 import { Cors } from "./cors.ts";
 import { PublicModels } from "./public-models.ts";
@@ -62,6 +63,8 @@ export interface RequestServerOptions {
   clientSecrets: ClientSecrets;
   /** Undefined where callers cannot upload files. */
   tickets: UploadTickets | undefined;
+  /** Undefined where no control may send lines of batches. */
+  batchCallers: BatchCallers | undefined;
   /** Undefined while tracing is off. */
   beginTrace: BeginTrace | undefined;
   /** The paths that serve WebSockets. */
@@ -118,6 +121,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
   server.decorateRequest("caller");
   server.decorateRequest("grant");
   server.decorateRequest("apiKey");
+  server.decorateRequest("batchLine");
   server.decorateRequest("isGeneration", false);
   server.decorateRequest("errorCode");
   server.addHook("onRequest", async (request, reply) => {
@@ -130,11 +134,12 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     if (publicModels.answers(request, reply)) return reply;
     if (hasUnknownCoding(request)) throw new Refusal(unknownCoding);
     request.grant = pathOf(request.url) === realtimePath ? await grantOf(options, request) : undefined;
-    const isIdentified =
-      identifies(options, request) ||
-      (await isUploading(options, request)) ||
-      ((await newKeys.learn(request)) && identifies(options, request));
-    if (!isIdentified) throw new Refusal(invalidKey);
+    const isIdentified = isBatchLine(request)
+      ? await options.batchCallers?.identify(request, options.clock.epoch())
+      : identifies(options, request) ||
+        (await isUploading(options, request)) ||
+        ((await newKeys.learn(request)) && identifies(options, request));
+    if (isIdentified !== true) throw new Refusal(invalidKey);
     openClaims(options, request, reply);
     cors.check(request);
     if (request.is404) throw new Refusal(notFoundOf(request, reply, server));
@@ -207,7 +212,8 @@ async function isUploading({ tickets, keys, clock }: RequestServerOptions, reque
  */
 function openClaims({ bodies, unread }: RequestServerOptions, request: FastifyRequest, reply: FastifyReply): void {
   if ((request.caller.protocol ?? 1) > protocols.current) throw new Refusal(unavailable);
-  if (!allowsAddress(request.caller, request.ip)) throw new Refusal(addressNotAllowed(request.ip));
+  if (request.batchLine === undefined && !allowsAddress(request.caller, request.ip))
+    throw new Refusal(addressNotAllowed(request.ip));
   bodies.open(request);
   const { socket } = request.raw;
   const response = reply.raw as CallerResponse;
@@ -238,6 +244,7 @@ function requestEndedOf(
     account: caller?.account,
     ...labelsOf(caller ?? {}, request.headers),
     errorCode: request.errorCode,
+    batchLine: request.batchLine,
     outcome: request.isGeneration ? "generation" : isAnswered ? "answered" : isUpgraded ? "upgraded" : "left",
     durationMs: isUpgraded ? undefined : durationMs,
     retries: String(request.headers["x-stainless-retry-count"] ?? "").slice(0, 4) || undefined,

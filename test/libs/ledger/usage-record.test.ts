@@ -11,7 +11,8 @@ test("a record of a writer that does not know the latest fields is valid, and on
   assert.deepEqual(decodeUsageRecord(encoded.slice(0, -1)), record);
   assert.deepEqual(decodeUsageRecord(encoded.slice(0, -2)), record);
   assert.deepEqual(decodeUsageRecord(encoded.slice(0, -3)), record);
-  assert.equal(decodeUsageRecord(encoded.slice(0, -4)), undefined);
+  assert.deepEqual(decodeUsageRecord(encoded.slice(0, -4)), record);
+  assert.equal(decodeUsageRecord(encoded.slice(0, -5)), undefined);
   const called = usageRecord({
     callLog: [
       ["first", "m", 10, 70, 500, "upstream_failed"],

@@ -55,5 +55,7 @@ export async function up(database: Kysely<unknown>): Promise<void> {
       runs int not null default 0,
       primary key (batch_id, place)
     )`.execute(database);
+  await sql`alter table usage add column batch_id text`.execute(database);
+  await sql`create index usage_by_batch on usage (batch_id) where batch_id is not null`.execute(database);
   await sql`create index batch_chunks_open on batch_chunks (batch_id, place) where not is_done`.execute(database);
 }

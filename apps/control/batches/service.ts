@@ -1,0 +1,81 @@
+/** Opens the batches of accounts: their runner, and what their routes use. */
+import type { FastifyInstance } from "fastify";
+import type { Logger } from "pino";
+import { allowsModel } from "#access/record.ts";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { Failure } from "#dialects/errors.ts";
+import type { ObjectStore } from "#objects/object-store.ts";
+import type { Clock } from "#service/clock.ts";
+import type { ControlConfig } from "../config.ts";
+import type { Database } from "../database/database.ts";
+import type { FileStore } from "../files/file-store.ts";
+import { sendFailure } from "../internal/internal-server.ts";
+import { BatchRunner } from "./batch-runner.ts";
+import type { BatchContext, BatchService } from "./context.ts";
+import { LineSender } from "./line-sender.ts";
+import { addOpenAiBatchRoutes } from "./openai-routes.ts";
+import { batchFilesOf, batchObjectsOf } from "./storage.ts";
+
+export interface BatchServiceOptions {
+  database: Database;
+  config: ControlConfig;
+  catalogue(): Catalogue;
+  files: FileStore;
+  objects: ObjectStore;
+  /** Objects are sealed with keys that are derived from it. */
+  secret: string;
+  /** Signs the requests to ingresses. */
+  internalSecret: string;
+  clock: Clock;
+  log: Logger;
+}
+
+const noIngress: Failure = {
+  code: "path_not_found",
+  message: "This gateway runs no batches: its operator has not set INGRESS_URL.",
+};
+
+/** Serves batches, unless control does not know where ingresses are. */
+export function openBatches(
+  server: FastifyInstance,
+  { database, config, catalogue, files, objects, secret, internalSecret, clock, log }: BatchServiceOptions,
+): AsyncDisposable | undefined {
+  const { ingressUrl, batchConcurrency, batchLinesMax, accountBatchesMax, accountBatchTokensMax } = config;
+  if (ingressUrl === "") {
+    for (const url of ["/openai/batches", "/openai/batches/*"])
+      server.all(url, (_request, reply) => sendFailure(reply, noIngress));
+    return undefined;
+  }
+  const context: BatchContext = {
+    database,
+    objects: batchObjectsOf(objects, secret),
+    files: batchFilesOf(files),
+    clock,
+    bounds: {
+      linesMax: batchLinesMax === 0 ? undefined : batchLinesMax,
+      tokensMax: accountBatchTokensMax,
+      batchesMax: accountBatchesMax,
+    },
+    async modelsOf(keyId) {
+      const key = await database
+        .selectFrom("keys")
+        .select(["group_name", "models"])
+        .where("id", "=", keyId)
+        .executeTakeFirst();
+      return (model) =>
+        key !== undefined &&
+        (key.models === null || allowsModel({ models: key.models }, model)) &&
+        catalogue().modelFor(key.group_name, model) !== undefined;
+    },
+  };
+  const sender = new LineSender({ ingressUrl, secret: internalSecret, connectionsMax: batchConcurrency, clock });
+  const runner = new BatchRunner({ ...context, send: sender.send, concurrency: batchConcurrency, log });
+  const service: BatchService = { ...context, findFile: (account, id) => files.find(account, id), wake: runner.wake };
+  addOpenAiBatchRoutes(server, service);
+  return {
+    async [Symbol.asyncDispose]() {
+      await runner.close();
+      await sender[Symbol.asyncDispose]();
+    },
+  };
+}
