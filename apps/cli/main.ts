@@ -1,5 +1,6 @@
 /** The command line, which boot.js runs on Node 24. `help` shows the commands. */
 import { resolve } from "node:path";
+import { batchesCommand } from "./batches.ts";
 import { catalogueCommand } from "./catalogue.ts";
 import { failureOf, wantsHelp } from "./command.ts";
 import { databaseCommand } from "./database.ts";
@@ -24,6 +25,7 @@ const help = `Usage: sluice <command>
   keys revoke      revoke a key by its id, its name or its last four characters
   catalogue check  check a catalogue file: every mistake with its line, and the variables that it needs
   prices check     compare the catalogue's prices with vendors' list prices
+  batches list     list batches; "batches show <id>" and "batches cancel <id>" concern one of them
   db export        write the database of accounts, keys and usage to a file
   db import        read such a file into a database that nobody has used yet
   keys rebuild     write the keys of the database to Redis again
@@ -46,6 +48,7 @@ Settings are environment variables:
 
 /** The commands with arguments of their own. */
 const commands: Record<string, (args: string[], environment: NodeJS.ProcessEnv) => number | Promise<number>> = {
+  batches: batchesCommand,
   keys: keysCommand,
   prices: pricesCommand,
   operator: operatorCommand,

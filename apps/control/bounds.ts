@@ -282,6 +282,11 @@ export const batchBodyBytesMax = 65_536;
 /** Batches of one list. */
 export const batchesShownDefault = 20;
 export const batchesShownMax = 100;
+/** The requests of a batch arrive in this time. */
+export const receivingMs = 3_600_000;
+/** How often outdated batches are deleted, and how many at once. */
+export const batchesSweptEveryMs = 60_000;
+export const batchesSweptTogether = 100;
 /** Rows of chunks that are read at once. */
 export const chunkRowsMax = 500;
 /** How long results are stored after the end of a batch. */

@@ -28,6 +28,7 @@ import { startAlerts } from "./alerts/start.ts";
 import type { ConsoleOptions } from "./api/console.ts";
 import { createApi } from "./api/server.ts";
 import { identifyBy } from "./api/tokens.ts";
+import { batchHandlers } from "./batches/handlers.ts";
 import { openBatches } from "./batches/service.ts";
 import { catalogueHandlers } from "./catalogue/catalogue.ts";
 import { catalogueFileHandlers, LastChange } from "./catalogue/catalogue-file.ts";
@@ -176,6 +177,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
       ...liveHandlers({ states, redis, keyspace, catalogue: catalogue.current }),
       ...settingsHandlers({ settings, mail, webhook: alerts.webhook }),
       ...viewHandlers,
+      ...batchHandlers,
     },
     identify,
     addRoutes: async (server) => {

@@ -2,6 +2,7 @@
 import { accountOperations } from "./accounts.ts";
 import { alertOperations } from "./alerts.ts";
 import { auditOperations } from "./audit.ts";
+import { batchOperations } from "./batches.ts";
 import { catalogueOperations } from "./catalogue.ts";
 import { catalogueFileOperations } from "./catalogue-file.ts";
 import { contentOperations } from "./content.ts";
@@ -30,6 +31,7 @@ export const operations = {
   ...liveOperations,
   ...settingsOperations,
   ...viewOperations,
+  ...batchOperations,
 } as const satisfies Record<string, Operation>;
 
 export type OperationName = keyof typeof operations;

@@ -58,8 +58,10 @@ async function accountWithAll({ call, database }: TestApi): Promise<Owned> {
   assert.equal(token.status, 201);
   const view = { page: "usage", name: mark, account, search: {} };
   const { body: saved } = await call(person(user, { [account]: "reader" }), "POST", "/views", view);
+  const batch = await storeBatch(database, account);
   const ids = {
     view: saved.id,
+    batch,
     process: "worker-none",
     queue: "none",
     target: "none/none",
@@ -73,6 +75,35 @@ async function accountWithAll({ call, database }: TestApi): Promise<Owned> {
     token: token.body.id,
   };
   return { account, mark, ids };
+}
+
+async function storeBatch(database: Database, account: string): Promise<string> {
+  const id = `batch_${account}`;
+  const nothing = { model: null, name: null, output_file_id: null, error_file_id: null, output_expires_seconds: null };
+  const noTimes = { started_at: null, cancelling_at: null, finalizing_at: null, ended_at: null, lease_until: null };
+  await database
+    .insertInto("batches")
+    .values({
+      ...nothing,
+      ...noTimes,
+      id,
+      account,
+      key_id: "key_none",
+      dialect: "openai",
+      endpoint: "/v1/chat/completions",
+      state: "validating",
+      input_file_id: null,
+      metadata: null,
+      stop_reason: null,
+      succeeded: null,
+      errored: null,
+      cancelled: null,
+      expired: null,
+      created_at: new Date(),
+      expires_at: new Date(Date.now() + 86_400_000),
+    })
+    .execute();
+  return id;
 }
 
 async function storeContent(database: Database, generationId: string, account: string): Promise<void> {

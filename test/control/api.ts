@@ -15,6 +15,7 @@ import { alertHandlers } from "../../apps/control/alerts/handlers.ts";
 import { Webhook } from "../../apps/control/alerts/webhook.ts";
 import type { Actor } from "../../apps/control/api/actor.ts";
 import { createApi } from "../../apps/control/api/server.ts";
+import { batchHandlers } from "../../apps/control/batches/handlers.ts";
 import { catalogueHandlers } from "../../apps/control/catalogue/catalogue.ts";
 import { catalogueFileHandlers, LastChange } from "../../apps/control/catalogue/catalogue-file.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
@@ -142,6 +143,7 @@ export async function startApi(database: Database): Promise<TestApi> {
       ...liveHandlers({ states, redis, keyspace, catalogue: () => catalogue }),
       ...settingsHandlers({ settings, mail, webhook }),
       ...viewHandlers,
+      ...batchHandlers,
       ...signIn.handlers,
       ...tokenHandlers,
       ...auditHandlers,

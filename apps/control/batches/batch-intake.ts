@@ -34,7 +34,7 @@ const missingFile: InputFault = {
  * Checks and stores lines, and opens the batch. Resolves to the faults that refuse it; then nothing
  * of it is stored.
  */
-async function takeLines(
+export async function takeLines(
   context: BatchContext,
   batch: BatchInput & { key_id: string },
   lines: AsyncIterable<InputLine>,
@@ -55,10 +55,15 @@ async function takeLines(
   const chunks = new ChunkWriter((place, input) =>
     objects.write(batch.account, objectNames.input(batch.id, place), input),
   );
-  for await (const line of lines) {
-    const request = check.add(line);
-    if (request !== undefined && check.faults.length === 0) await chunks.add(request);
-    if (check.isOver) break;
+  try {
+    for await (const line of lines) {
+      const request = check.add(line);
+      if (request !== undefined && check.faults.length === 0) await chunks.add(request);
+      if (check.isOver) break;
+    }
+  } catch (error) {
+    await objects.delete(batch.account, chunks.names(batch.id));
+    throw error;
   }
   check.end();
   const { faults } = check;

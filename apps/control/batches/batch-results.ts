@@ -1,6 +1,6 @@
 /** The results of a batch in the order of its lines, and its end. */
 import { createHash } from "node:crypto";
-import { batchResultsDays, chunkRowsMax } from "../bounds.ts";
+import { batchesSweptTogether, batchResultsDays, chunkRowsMax, receivingMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import { type Batch, closeBatch, countsOf } from "./batch-rows.ts";
 import { decodeResults, objectNames, type ResultKind } from "./chunk-format.ts";
@@ -8,7 +8,7 @@ import type { BatchContext } from "./context.ts";
 import { batchFormats } from "./formats.ts";
 
 /** Lines, each with its end. Of both kinds without `kind`. Objects are read one by one. */
-async function* resultsOf(
+export async function* resultsOf(
   { database, objects }: Pick<BatchContext, "database" | "objects">,
   { id, account }: Pick<Batch, "id" | "account">,
   kind?: ResultKind,
@@ -91,4 +91,40 @@ async function deleteChunks(
       ...segments.map((segment) => objectNames.segment(id, place, segment)),
     ]);
   await database.deleteFrom("batch_chunks").where("batch_id", "=", id).execute();
+}
+
+/** Nothing is left of the batch but its files. */
+export async function deleteBatch(
+  context: Pick<BatchContext, "database" | "objects">,
+  batch: Pick<Batch, "id" | "account">,
+): Promise<void> {
+  await deleteChunks(context, batch);
+  await context.database.deleteFrom("batches").where("id", "=", batch.id).execute();
+}
+
+/** Deletes batches whose results are no longer stored, and those whose arrival broke off. */
+export async function sweepBatches(context: BatchContext): Promise<void> {
+  const { database, clock } = context;
+  const before = (ms: number) => new Date(clock.epoch() - ms);
+  const outdated = await database
+    .selectFrom("batches")
+    .select(["id", "account", "state"])
+    .where((where) =>
+      where.or([
+        where("ended_at", "<", before(batchResultsDays * 86_400_000)),
+        where.and([where("state", "=", "receiving"), where("created_at", "<", before(receivingMs))]),
+      ]),
+    )
+    .limit(batchesSweptTogether)
+    .execute();
+  for (const batch of outdated) {
+    if (batch.state === "receiving") await deleteInputs(context, batch);
+    await deleteBatch(context, batch);
+  }
+}
+
+/** Deletes the input of a batch that has no rows of chunks yet. */
+async function deleteInputs({ objects }: BatchContext, { id, account }: Pick<Batch, "id" | "account">): Promise<void> {
+  for (let place = 0; (await objects.read(account, objectNames.input(id, place))) !== undefined; place++)
+    await objects.delete(account, [objectNames.input(id, place)]);
 }

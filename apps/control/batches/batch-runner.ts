@@ -4,9 +4,9 @@
  */
 import type { Logger } from "pino";
 import { PeriodicTask } from "#service/periodic-task.ts";
-import { batchEveryMs, batchRenewEveryMs, chunksRunningMax, lineDrainMs } from "../bounds.ts";
+import { batchEveryMs, batchesSweptEveryMs, batchRenewEveryMs, chunksRunningMax, lineDrainMs } from "../bounds.ts";
 import { takeFile } from "./batch-intake.ts";
-import { endBatch } from "./batch-results.ts";
+import { endBatch, sweepBatches } from "./batch-results.ts";
 import {
   type Batch,
   claimBatch,
@@ -58,6 +58,12 @@ export class BatchRunner {
         everyMs: batchRenewEveryMs,
         run: () => this.#renew(),
         failed: "the leases of batches could not be renewed",
+      }),
+      new PeriodicTask({
+        ...task,
+        everyMs: batchesSweptEveryMs,
+        run: () => sweepBatches(options),
+        failed: "outdated batches could not be deleted",
       }),
     ];
   }

@@ -1,5 +1,6 @@
 /** Batches as callers and the console see them: with the counts of their lines, and their usage. */
 import { sql } from "kysely";
+import type { Failure } from "#dialects/errors.ts";
 import { batchesShownMax } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import type { Batch, LineCounts } from "./batch-rows.ts";
@@ -70,6 +71,12 @@ export function createBatch({ database, bounds, clock }: BatchContext, batch: Ne
   });
 }
 
+export const tooManyBatches = (batchesMax: number): Failure => ({
+  code: "rate_limited",
+  message: `The account has ${batchesMax} batches that are not over, as many as it may. Try again when one of them is.`,
+  retryAfterSeconds: 60,
+});
+
 /** The batch of an account; undefined for another account's or API's. */
 export async function findBatch(
   database: Database,
@@ -120,7 +127,7 @@ export async function listBatches(
   return { batches: await viewsOf(database, page), hasMore: rows.length > limit };
 }
 
-async function viewsOf(database: Database, batches: readonly Batch[]): Promise<BatchView[]> {
+export async function viewsOf(database: Database, batches: readonly Batch[]): Promise<BatchView[]> {
   if (batches.length === 0) return [];
   const ids = batches.map(({ id }) => id);
   const counted = await database

@@ -5,7 +5,7 @@ import { batchesShownDefault, batchesShownMax, batchWindowMs } from "../bounds.t
 import { newIdOf } from "../files/file-store.ts";
 import { sendFailure } from "../internal/internal-server.ts";
 import { cancelBatch } from "./batch-rows.ts";
-import { type BatchView, createBatch, findBatch, listBatches } from "./batch-views.ts";
+import { type BatchView, createBatch, findBatch, listBatches, tooManyBatches } from "./batch-views.ts";
 import type { BatchService } from "./context.ts";
 import { plainObjectOf } from "./format-parts.ts";
 import { readJson } from "./json-body.ts";
@@ -147,12 +147,6 @@ const noBatch = (id: string): Failure => ({
   code: "not_found",
   message: `No batch found with id '${id.slice(0, 100)}'.`,
   param: "id",
-});
-
-const tooManyBatches = (batchesMax: number): Failure => ({
-  code: "rate_limited",
-  message: `The account has ${batchesMax} batches that are not over, as many as it may. Try again when one of them is.`,
-  retryAfterSeconds: 60,
 });
 
 const secondsOf = (time: Date | null): number | null => (time === null ? null : Math.floor(time.getTime() / 1_000));

@@ -10,6 +10,7 @@ import type { ControlConfig } from "../config.ts";
 import type { Database } from "../database/database.ts";
 import type { FileStore } from "../files/file-store.ts";
 import { sendFailure } from "../internal/internal-server.ts";
+import { addAnthropicBatchRoutes } from "./anthropic-routes.ts";
 import { BatchRunner } from "./batch-runner.ts";
 import type { BatchContext, BatchService } from "./context.ts";
 import { LineSender } from "./line-sender.ts";
@@ -42,7 +43,12 @@ export function openBatches(
 ): AsyncDisposable | undefined {
   const { ingressUrl, batchConcurrency, batchLinesMax, accountBatchesMax, accountBatchTokensMax } = config;
   if (ingressUrl === "") {
-    for (const url of ["/openai/batches", "/openai/batches/*"])
+    for (const url of [
+      "/openai/batches",
+      "/openai/batches/*",
+      "/anthropic/messages/batches",
+      "/anthropic/messages/batches/*",
+    ])
       server.all(url, (_request, reply) => sendFailure(reply, noIngress));
     return undefined;
   }
@@ -72,6 +78,7 @@ export function openBatches(
   const runner = new BatchRunner({ ...context, send: sender.send, concurrency: batchConcurrency, log });
   const service: BatchService = { ...context, findFile: (account, id) => files.find(account, id), wake: runner.wake };
   addOpenAiBatchRoutes(server, service);
+  addAnthropicBatchRoutes(server, service);
   return {
     async [Symbol.asyncDispose]() {
       await runner.close();
