@@ -55,7 +55,7 @@ const groups = {
     "e2e/{compressed-bodies,operations,protocols,realtime-usage,refused-handshakes,responses-socket,resumable,secret-files,shares}.test.ts",
   ],
   "requests-3": [
-    "e2e/{faults,queue-place,reasoning-turns,repairs,shedding,stored-responses,strategies,strict-upstreams,unknown-paths,upstream-limits,usage,vendor-limits,verbatim}.test.ts",
+    "e2e/{faults,flex,queue-place,reasoning-turns,repairs,shedding,stored-responses,strategies,strict-upstreams,unknown-paths,upstream-limits,usage,vendor-limits,verbatim}.test.ts",
   ],
   worker: [
     "simulator/{faults,main,prompt-cache,rate-limits,realtime,server}.test.ts",

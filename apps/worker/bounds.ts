@@ -280,6 +280,13 @@ export const limitLifeMs = 3_600_000;
 export const newsMax = 2_000;
 /** The longest that an attempt waits for a target's limit with `whenFull: wait`. */
 export const fullWaitMsMax = 60_000;
+/**
+ * Pauses between calls with flex while there is no capacity, and how long an attempt goes on:
+ * https://platform.openai.com/docs/guides/flex-processing advises to back off.
+ */
+export const flexPauseMs = 1_000;
+export const flexPauseMsMax = 30_000;
+export const flexWaitMsMax = 600_000;
 /** How soon an upstream that does not answer at all is checked again. */
 export const absentMs = 1_000;
 /**

@@ -474,6 +474,11 @@ const model = Type.Object(
       description:
         "How adjacent targets with weights share the requests. `weights`: in proportion to these. `leastBusy`: the one with the fewest calls in proportion to its weight. `lowestLatency`: the one that began its last answers soonest. `cheapest`: the one that costs least by its `prices`. All count over all workers. A session that a target has served stays there.",
     }),
+    whenFlexFull: Type.Enum(["wait", "standard"] as const, {
+      default: "wait",
+      description:
+        "What a request for the service tier `flex` does whose upstream has no capacity for it, unless its header `x-sluice-flex` says so. `wait`: it is sent again later, for up to ten minutes. `standard`: it is sent again at once without the tier, at the standard price.",
+    }),
     promptCache: promptCache(
       "Lets upstreams cache prompts: Anthropic's get marks behind the tools, the system prompt and the last two turns of the user, at most four with those of the caller; OpenAI's get a `prompt_cache_key` for the session if the caller sends none. Default: only what the caller sends.",
     ),

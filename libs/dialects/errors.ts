@@ -160,6 +160,8 @@ export function failureOf(
     case 422:
       return { ...reason, code: "unprocessable" };
     case 429:
+    // Groq has no capacity for flex: https://console.groq.com/docs/flex-processing
+    case 498:
       return rateLimited;
     case 408:
     case 504:

@@ -66,6 +66,11 @@ const generationJobSchema = Type.Object({
       description: "The request opens an unnamed conversation, so its session is not bound to a place yet.",
     }),
   ),
+  whenFlexFull: Type.Optional(
+    Type.Enum(["wait", "standard"] as const, {
+      description: "What the caller wants if there is no capacity for flex; absent for the model's setting.",
+    }),
+  ),
   isMirrored: Type.Optional(
     Type.Boolean({ description: "A copy of a caller's request, for the target in the model's `mirror`." }),
   ),

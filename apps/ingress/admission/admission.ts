@@ -113,6 +113,8 @@ export class Admission {
     if (priority instanceof Refusal) return priority;
     const affinity = headers[affinityHeader];
     if (affinity !== undefined && affinity !== "off" && affinity !== "session") return unknownAffinity;
+    const whenFlexFull = headers[flexHeader];
+    if (whenFlexFull !== undefined && whenFlexFull !== "wait" && whenFlexFull !== "standard") return unknownFlex;
     const hasSession =
       source !== undefined &&
       affinity !== "off" &&
@@ -126,6 +128,7 @@ export class Admission {
       queue: catalogue.queues.get(model.queue) ?? { waitingMax: 0, waitMs: 0 },
       session: hasSession ? sessionOf(headers, source, { keyId: caller.id, model: requested.id }) : undefined,
       maxWaitMs,
+      whenFlexFull,
       share: {
         group: caller.group,
         weight: group?.weight ?? 1,
@@ -159,6 +162,9 @@ const unknownAffinity = refusalOf(
   `The header ${affinityHeader} must be "off", or "session", which is the default.`,
   affinityHeader,
 );
+
+const flexHeader = "x-sluice-flex";
+const unknownFlex = refusalOf(`The header ${flexHeader} must be "wait" or "standard".`, flexHeader);
 
 /**
  * Whether the worker chooses a place for a model's requests, or for those of a fallback, or lets

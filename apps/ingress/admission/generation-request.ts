@@ -82,6 +82,8 @@ export interface Admitted {
   maxWaitMs: number | undefined;
   /** Its place on a busy queue. */
   share: AdmissionShare;
+  /** The caller's choice for flex without capacity; undefined for the model's setting. */
+  whenFlexFull: "wait" | "standard" | undefined;
   /** The media type of the body. */
   contentType: string;
   /** Undefined while tracing is off. */

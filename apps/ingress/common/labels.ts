@@ -6,6 +6,7 @@ import { isUtf8 } from "node:buffer";
 import type { IncomingHttpHeaders } from "node:http";
 import type { KeyRecord } from "#access/record.ts";
 import { tagsIn } from "#access/tags.ts";
+import { tierOf } from "#dialects/neutral/service-tier.ts";
 
 type Body = Record<string, unknown>;
 
@@ -14,7 +15,7 @@ import { userLengthMax } from "./bounds.ts";
 export interface Labels {
   readonly user: string | null;
   readonly tags: readonly string[];
-  /** Its caller lets it wait for capacity that is left over (OpenAI's `service_tier: flex`). */
+  /** Its caller lets it wait for capacity that is left over: `flex`, as OpenAI or Gemini has it. */
   readonly isFlex?: boolean;
 }
 
@@ -31,7 +32,7 @@ export function labelsOf(key: Pick<KeyRecord, "tags">, headers: IncomingHttpHead
   return {
     user: user?.slice(0, userLengthMax) ?? null,
     tags: typeof tagsHeader === "string" ? [...new Set([...own, ...tagsIn(headerTextOf(tagsHeader))])] : own,
-    ...(body?.service_tier === "flex" && { isFlex: true }),
+    ...(body !== undefined && tierOf(body.service_tier ?? body.serviceTier) === "flex" && { isFlex: true }),
   };
 }
 

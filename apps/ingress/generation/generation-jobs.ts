@@ -98,7 +98,7 @@ export class GenerationJobs {
 function jobOf(generation: Generation, attempt: number, owner: string): GenerationJob {
   const { number, facts, fallbacks, request } = generation;
   const { http, endpoint, framing, demand, bytes, labels, storage } = request;
-  const { id, model, contentType, catalogue, session, trace } = generation.admitted;
+  const { id, model, contentType, catalogue, session, trace, whenFlexFull } = generation.admitted;
   const { dialect, operation } = endpoint;
   const { group, account } = http.caller;
   const { delivered } = generation.answer;
@@ -120,6 +120,7 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
       recorded: { generation: facts.generationId, attempt: attemptsBefore(generation) + attempt },
     }),
     ...(session !== undefined && { session: session.id, ...(session.isAssumed && { sessionIsAssumed: true }) }),
+    ...(whenFlexFull !== undefined && labels.isFlex === true && { whenFlexFull }),
     ...(request.isMirrored === true && { isMirrored: true }),
     ...(trace !== undefined && headersOf(trace)),
     ...(storage !== undefined && { storage }),

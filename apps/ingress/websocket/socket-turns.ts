@@ -7,7 +7,7 @@ import { setImmediate } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
 import type { AnswerContext } from "#dialects/codec.ts";
 import type { ErrorCode } from "#dialects/errors.ts";
-import { responseBodyOf, usageBodyOf } from "#dialects/openai-responses/answer.ts";
+import { responseBodyOf } from "#dialects/openai-responses/answer.ts";
 import { responsesEndpoint } from "#dialects/openai-responses/profile.ts";
 import { inputItemsOf } from "#dialects/openai-responses/stored-references.ts";
 import type { EventSink } from "#events/event-stream.ts";
@@ -242,7 +242,7 @@ export class Turns {
       createdAt: Math.floor(this.#options.clock.epoch() / 1_000),
     } as const;
     const created = responseBodyOf(context, [], { status: "in_progress" }, null);
-    const completed = responseBodyOf(context, [], { status: "completed" }, usageBodyOf(undefined));
+    const completed = responseBodyOf(context, [], { status: "completed" }, undefined);
     this.#port.sendOwn(frameOf({ type: "response.created", sequence_number: 0, response: created }, streamId));
     this.#port.sendOwn(frameOf({ type: "response.completed", sequence_number: 1, response: completed }, streamId));
     this.#conversation.complete(String(objectOf(completed).id), []);

@@ -567,10 +567,13 @@ export class Attempt {
     failure: Failure,
     { retryAfterSeconds, reason, repair: proposed }: Pick<FailedStep, "retryAfterSeconds" | "reason" | "repair"> = {},
   ): void {
-    const repair = proposed !== undefined && changes(call.exchange.request, proposed) ? proposed : undefined;
     const { clock, events } = this.#deps;
     const { candidate, diagnosis } = call;
     const failureClass = call.classOf(classifyFailure(failure, diagnosis.status));
+    const isFlexFull = (failureClass === "capacity" || diagnosis.status === 503) && isFlex(call.exchange.request);
+    const whenFlexFull = this.#job.whenFlexFull ?? candidate.model.whenFlexFull;
+    const change = isFlexFull && whenFlexFull === "standard" ? standardTier : proposed;
+    const repair = change !== undefined && changes(call.exchange.request, change) ? change : undefined;
     const retryClass = this.#frames.hasHead ? this.#classToResume(call, failureClass) : failureClass;
     if (retryAfterSeconds !== undefined) call.retryAfterMs = Math.max(0, retryAfterSeconds * 1_000);
     const now = clock.now();
@@ -598,7 +601,6 @@ export class Attempt {
     this.#claim?.end();
     this.#claim = undefined;
     // Capacity for flex says nothing about the credential's other requests.
-    const isFlexFull = failureClass === "capacity" && isFlex(call.exchange.request);
     const outcome = isFlexFull ? undefined : outcomeOf(failureClass);
     this.#leave(call, isRepeated || failure.isPaid ? "answered" : outcome);
     if (request === undefined) {
@@ -610,6 +612,7 @@ export class Attempt {
       !mayCallAgain ||
       !(
         isRepeated ||
+        (isFlexFull && whenFlexFull === "wait" && request.retryState.waitsForFlex(candidate, call.retryAfterMs, now)) ||
         request.retryState.failed(candidate, retryClass, failure, { retryAfterMs: call.retryAfterMs, vainWaitMs }, now)
       );
     if (isFinal) {
@@ -896,6 +899,9 @@ function changes({ body, headers }: Exchange["request"], repair: Repair): boolea
 
 const outputTokensMaxIn = (body: Exchange["request"]["body"]): number | undefined =>
   Buffer.isBuffer(body) ? tokensMaxIn(body) : undefined;
+
+/** The request without its service tier. */
+const standardTier: Repair = { kind: "omit", fields: ["service_tier", "serviceTier"], isLasting: false };
 
 const isFlex = ({ body }: Exchange["request"]): boolean => Buffer.isBuffer(body) && isFlexIn(body);
 

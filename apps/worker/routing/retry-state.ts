@@ -14,6 +14,9 @@ import {
   backOffMs,
   backOffMsMax,
   blockedMsMax,
+  flexPauseMs,
+  flexPauseMsMax,
+  flexWaitMsMax,
   fullWaitMsMax,
   retryAfterSecondsMax,
   vainWaitMsMax,
@@ -133,6 +136,8 @@ export class RetryState {
   /** How long this attempt waited in vain for each target, by its key. */
   readonly #vainWaitsMs = new Map<string, number>();
   readonly #startedAt: number;
+  /** How often this attempt waited for capacity for flex. */
+  #flexWaits = 0;
   #calls = 0;
   #failure: Failure | undefined;
   #kept: Failure | undefined;
@@ -225,6 +230,22 @@ export class RetryState {
     this.#pauses.set(candidate.key, { until, by });
     this.#isRefused = whenFull === "refuse";
     this.#awaited = whenFull === "wait" && until - this.#startedAt <= fullWaitMsMax ? candidate : undefined;
+  }
+
+  /**
+   * The target has no capacity for flex now. Returns whether it is called again later, which does
+   * not count as a retry; false once that took too long.
+   */
+  waitsForFlex(candidate: Candidate, retryAfterMs = 0, now: number): boolean {
+    const pauseMs = Math.min(flexPauseMsMax, flexPauseMs * 2 ** this.#flexWaits) * (0.5 + this.#random());
+    const until = now + Math.max(retryAfterMs, pauseMs);
+    if (until - this.#startedAt > flexWaitMsMax) return false;
+    this.#flexWaits++;
+    this.#pauses.set(candidate.key, { until, by: "backoff" });
+    this.#awaited = candidate;
+    const model = this.#modelOf(candidate);
+    if (model !== undefined) model.calls--;
+    return true;
   }
 
   /** The changes with which this target gets the request. */

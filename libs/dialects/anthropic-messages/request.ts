@@ -19,7 +19,7 @@ import { fitted } from "../neutral/fitted-request.ts";
 import { formatInstructionOf } from "../neutral/format-instruction.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
 import { efforts, type NeutralRequest, type Settings } from "../neutral/neutral.ts";
-import { serviceTierIn } from "../neutral/service-tier.ts";
+import { anthropicTierRefusal, serviceTierIn } from "../neutral/service-tier.ts";
 import { stopsOf } from "../neutral/within-bounds.ts";
 import { structuredSchemaOf } from "../schema/anthropic.ts";
 import { dialect } from "./blocks.ts";
@@ -94,7 +94,7 @@ function settingsOf(body: JsonObject): Settings {
   const settings: Settings = {
     ...plainSettingsIn(body, names),
     ...plainSettingsIn(objectOf(body.metadata), { user: "user_id" }, "metadata."),
-    ...serviceTierIn(body.service_tier, "service_tier"),
+    ...serviceTierIn(body.service_tier, "service_tier", anthropicTierRefusal),
   };
   const stop = listOf(body.stop_sequences).map(String);
   if (stop.length > 0) settings.stop = { value: stop, path: "stop_sequences" };

@@ -18,7 +18,7 @@ import { formatInstructionOf } from "../neutral/format-instruction.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
 import { type Effort, efforts, type NeutralRequest, type Settings } from "../neutral/neutral.ts";
 import { effortAmong, requestedEffortOf } from "../neutral/reasoning.ts";
-import { serviceTierIn } from "../neutral/service-tier.ts";
+import { geminiTierRefusal, serviceTierIn } from "../neutral/service-tier.ts";
 import { leftOutWarnings } from "../neutral/vendor-tools.ts";
 import { stopsOf } from "../neutral/within-bounds.ts";
 import { geminiTarget } from "../schema/gemini.ts";
@@ -160,7 +160,7 @@ function settingsOf({ serviceTier }: JsonObject, config: JsonObject): Settings {
   const modalities = listOf(config.responseModalities).map((modality) => String(modality).toLowerCase());
   const kinds = (["text", "image"] as const).filter((modality) => modalities.includes(modality));
   if (kinds.includes("image")) settings.modalities = { value: kinds, path: "generationConfig.responseModalities" };
-  return Object.assign(settings, serviceTierIn(serviceTier, "serviceTier"));
+  return Object.assign(settings, serviceTierIn(serviceTier, "serviceTier", geminiTierRefusal));
 }
 
 function formatOf({ responseMimeType: type, responseSchema, responseJsonSchema }: JsonObject): Settings["format"] {

@@ -41,7 +41,7 @@ import {
   type ToolChoice,
 } from "../neutral/neutral.ts";
 import { requestedEffortOf } from "../neutral/reasoning.ts";
-import { openaiTierOf, serviceTierIn } from "../neutral/service-tier.ts";
+import { openaiTierOf, openaiTierRefusal, serviceTierIn } from "../neutral/service-tier.ts";
 import { descriptionOf, namedTools, parametersOf, toolNameOf } from "../neutral/tools.ts";
 import { isDispensable } from "../neutral/vendor-tools.ts";
 import { stopsOf } from "../neutral/within-bounds.ts";
@@ -158,7 +158,7 @@ function settingsOf(body: JsonObject): Settings {
     user: textOf(body.safety_identifier) === undefined ? "user" : "safety_identifier",
     cacheKey: "prompt_cache_key",
   });
-  Object.assign(settings, serviceTierIn(body.service_tier, "service_tier"));
+  Object.assign(settings, serviceTierIn(body.service_tier, "service_tier", openaiTierRefusal));
   const [tokensMax, oldTokensMax] = [boundIn(body, "max_completion_tokens"), boundIn(body, "max_tokens")];
   if (tokensMax !== undefined && oldTokensMax !== undefined && tokensMax.value !== oldTokensMax.value)
     refuse("max_tokens", "contradicts max_completion_tokens, which replaces it");

@@ -16,6 +16,7 @@ import {
   type Finish,
   failed,
 } from "../neutral/neutral.ts";
+import { openaiTierNamed } from "../neutral/service-tier.ts";
 import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../neutral/tools.ts";
 import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
 import { openaiUsageOf } from "../openai/parts.ts";
@@ -136,12 +137,15 @@ const endings: Record<Finish, Ending> = {
 
 export const endingOf = (finish: Finish) => endings[finish];
 
+const requestedTierOf = ({ service_tier: tier }: JsonObject): unknown =>
+  tier === undefined || tier === "auto" ? "default" : tier;
+
 /** The response object with these items. Repeats the caller's settings as the caller wrote them. */
 export function responseBodyOf(
   context: AnswerContext,
   output: readonly object[],
   ending: Ending | { status: "in_progress" },
-  usage: object | null,
+  usage: Usage | null | undefined,
 ): object {
   const { body, createdAt, model, storage } = context;
   const text = objectOf(body.text);
@@ -164,7 +168,7 @@ export function responseBodyOf(
     prompt_cache_key: body.prompt_cache_key ?? null,
     reasoning: { effort: null, summary: null, ...objectOf(body.reasoning) },
     safety_identifier: body.safety_identifier ?? null,
-    service_tier: body.service_tier === undefined || body.service_tier === "auto" ? "default" : body.service_tier,
+    service_tier: openaiTierNamed(usage?.serviceTier) ?? requestedTierOf(body),
     store: false,
     temperature: body.temperature ?? 1,
     text: { ...text, format: text.format ?? { type: "text" } },
@@ -173,14 +177,14 @@ export function responseBodyOf(
     top_logprobs: body.top_logprobs ?? 0,
     top_p: body.top_p ?? 1,
     truncation: body.truncation ?? "disabled",
-    usage,
+    usage: usage === null ? null : usageBodyOf(usage),
     user: body.user ?? null,
     ...storage,
   };
 }
 
 /** All counts are always present: clients discard an answer that lacks one. */
-export function usageBodyOf(usage: Usage | undefined): object {
+function usageBodyOf(usage: Usage | undefined): object {
   const {
     inputTokens = 0,
     cachedInputTokens = 0,
@@ -237,7 +241,7 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
   const items = blocks.map((block, index) =>
     itemOf(block, context, index, index === blocks.length - 1 ? ending.status : "completed"),
   );
-  return jsonOf(responseBodyOf(context, items, ending, usageBodyOf(usage)));
+  return jsonOf(responseBodyOf(context, items, ending, usage));
 }
 
 export function decodeAnswer(body: JsonObject): AnswerEvent[] {

@@ -17,7 +17,7 @@ import { type FieldSupport, refuse } from "../neutral/field-support.ts";
 import { fitted } from "../neutral/fitted-request.ts";
 import { efforts, type Message, type NeutralRequest, type Settings, turnsOf } from "../neutral/neutral.ts";
 import { requestedEffortOf } from "../neutral/reasoning.ts";
-import { openaiTierOf, serviceTierIn } from "../neutral/service-tier.ts";
+import { openaiTierOf, openaiTierRefusal, serviceTierIn } from "../neutral/service-tier.ts";
 import { schemaFormatOf } from "../openai/parts.ts";
 import { openaiFormatOf } from "../schema/openai.ts";
 import { decodeInput, dialect, encodeItems } from "./items.ts";
@@ -48,7 +48,7 @@ function settingsOf(body: JsonObject): Settings {
     user: textOf(body.safety_identifier) === undefined ? "user" : "safety_identifier",
     cacheKey: "prompt_cache_key",
   });
-  Object.assign(settings, serviceTierIn(body.service_tier, "service_tier"));
+  Object.assign(settings, serviceTierIn(body.service_tier, "service_tier", openaiTierRefusal));
   const stops = [body.stop].flat().filter((stop) => typeof stop === "string");
   if (stops.length > 0) settings.stop = { value: stops, path: "stop" };
   if (body.parallel_tool_calls === false) settings.parallelCalls = { value: false, path: "parallel_tool_calls" };

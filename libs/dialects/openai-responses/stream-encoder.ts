@@ -7,15 +7,7 @@ import { type JsonObject, jsonOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { Block, BlockStart, ContentEvent, Finish } from "../neutral/neutral.ts";
 import type { Usage } from "../usage.ts";
-import {
-  calledNameOf,
-  endingOf,
-  type ItemStatus,
-  itemOf,
-  messagePartOf,
-  responseBodyOf,
-  usageBodyOf,
-} from "./answer.ts";
+import { calledNameOf, endingOf, type ItemStatus, itemOf, messagePartOf, responseBodyOf } from "./answer.ts";
 import { FreeTextReader } from "./free-text.ts";
 
 /** The open item. */
@@ -211,7 +203,7 @@ export class ResponsesEncoder implements StreamEncoder {
   #finish(finish: Finish, usage: Usage | undefined): string {
     const ending = endingOf(finish);
     const closed = this.#close(ending.status);
-    const response = responseBodyOf(this.#context, this.#items, ending, usageBodyOf(usage));
+    const response = responseBodyOf(this.#context, this.#items, ending, usage);
     return closed + this.#event(ending.status, { response });
   }
 

@@ -93,6 +93,7 @@ test("absent settings have their documented defaults", () => {
     fallbacks: [],
     affinity: "session",
     strategy: "weights",
+    whenFlexFull: "wait",
     deterministic: false,
     route: [{ upstream: "openai", model: "m1" }],
   });
@@ -365,7 +366,7 @@ const faults: Fault[] = [
     from: "queue: image",
     to: "queu: image",
     message:
-      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, description, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, pricesByModel, retries, fallbacks, resume, deterministic, traits, affinity, strategy, promptCache, timeouts, mirror, route',
+      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, description, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, pricesByModel, retries, fallbacks, resume, deterministic, traits, affinity, strategy, whenFlexFull, promptCache, timeouts, mirror, route',
   },
   {
     name: "a model setting under its former name",

@@ -28,7 +28,6 @@ const rows: [dialects: readonly ConversationDialect[], value: unknown, openai?: 
   [["gemini"], "FLEX", "flex", "flex"],
   [["gemini"], "SERVICE_TIER_PRIORITY", "priority", "priority"],
   [["gemini"], "unspecified"],
-  [["gemini"], "constructor"],
 ];
 
 for (const [dialects, value, openaiTier, geminiTier] of rows)
@@ -44,6 +43,20 @@ for (const [dialects, value, openaiTier, geminiTier] of rows)
       assert.equal(wireOf(request, "gemini").serviceTier, geminiTier);
       const anthropic = wireOf(request, "anthropic-messages");
       assert.equal("service_tier" in anthropic || "serviceTier" in anthropic, false, "Anthropic sells none");
+    });
+
+const refusals: [dialects: readonly ConversationDialect[], value: string, message: RegExp][] = [
+  [openai, "turbo", /^Invalid value: 'turbo'\. Supported values are: 'auto', 'default', 'flex', and 'priority'\.$/],
+  [["anthropic-messages"], "turbo", /^service_tier: Input should be 'auto' or 'standard_only'$/],
+  [["gemini"], "constructor", /^Invalid value at 'service_tier' \(TYPE_ENUM\), "constructor"$/],
+];
+
+for (const [dialects, value, message] of refusals)
+  for (const dialect of dialects)
+    test(`${dialect}: the unknown service tier ${value} is refused in the dialect's words`, () => {
+      const param = dialect === "gemini" ? "serviceTier" : "service_tier";
+      const body = { ...bodies[dialect], [param]: value };
+      assert.throws(() => codecs[dialect].decodeRequest({ body, headers: {}, framing: "whole" }), { message, param });
     });
 
 test("a request for flex is known by its body, and no text makes one", () => {
