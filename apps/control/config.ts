@@ -214,7 +214,7 @@ const startSettings = {
     1_200,
     60,
     1_000_000,
-    "How many calls of the API one person or token may make in a minute; an IP address may make four times as many.",
+    "How many calls of the API one person or token may make in a minute; an IP address may make four times as many. An API key may make as many requests for files.",
   ),
   authSecret: secretSetting(
     "AUTH_SECRET",

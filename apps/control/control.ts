@@ -196,7 +196,12 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const internal =
     config.internalSecret === undefined
       ? undefined
-      : createInternalServer({ secret: config.internalSecret, clock, log });
+      : createInternalServer({
+          secret: config.internalSecret,
+          callsPerMinute: config.callsPerMinute,
+          clock,
+          log,
+        });
   if (internal !== undefined) {
     const { files, objects } = await openFiles({ database, config, secret, clock, log });
     const sweeping = files.startSweeping();

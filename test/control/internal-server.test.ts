@@ -39,7 +39,7 @@ async function serverOf(database: Database, objects: ObjectStore = new Directory
     },
   });
   const log = pino({ level: "trace" }, output);
-  const server = createInternalServer({ secret, clock: systemClock, log });
+  const server = createInternalServer({ secret, callsPerMinute: 60, clock: systemClock, log });
   const config = { fileBytesMax: 1 << 20, accountFileBytesMax: 1 << 20, accountFilesMax: 10 };
   const files = new FileStore({ database, objects, secret, config, clock: systemClock, log });
   addOpenAiFileRoutes(server, { files, receiver: new FileReceiver(files), now: systemClock.epoch });
@@ -62,6 +62,24 @@ onPostgres("only a signed request is served, once", async (database) => {
   assert.equal(await statusOf("GET", url, { authorization: "Bearer key" }), 401);
   assert.equal(await statusOf("GET", url, signed), 200);
   assert.equal(await statusOf("GET", url, signed), 401);
+});
+
+onPostgres("a key makes so many calls at once, and another one its own", async (database) => {
+  const { call } = await serverOf(database);
+  const url = "/openai/files";
+  const list = (key: string) => {
+    const request = { receiver: "control", method: "GET", url } as const;
+    return call("GET", url, {
+      [internalSignatureHeader]: signInternal(secret, request, { ...claims, key }, systemClock.epoch()),
+    });
+  };
+  const statuses = await Promise.all(Array.from({ length: 100 }, async () => (await list("key_1")).statusCode));
+  assert.ok(statuses.filter((status) => status === 200).length >= 60);
+  assert.ok(statuses.includes(429));
+  const refused = await list("key_1");
+  assert.equal(refused.json().code, "rate_limited");
+  assert.ok(refused.json().retryAfterSeconds >= 1);
+  assert.equal((await list("key_2")).statusCode, 200);
 });
 
 onPostgres("names and contents of files are in no log, whatever fails", async (database) => {

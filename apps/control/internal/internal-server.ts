@@ -15,6 +15,8 @@ import {
 import { type Failure, internalFailure, statuses } from "#dialects/errors.ts";
 import type { Clock } from "#service/clock.ts";
 import { listen } from "#service/operations.ts";
+import { TokenBuckets } from "#service/token-buckets.ts";
+import { callersMax } from "../bounds.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -25,13 +27,19 @@ declare module "fastify" {
 
 interface InternalServerOptions {
   secret: string;
+  /** Calls of one key. */
+  callsPerMinute: number;
   clock: Clock;
   log: Logger;
 }
 
 /** A server without routes. */
-export function createInternalServer({ secret, clock, log }: InternalServerOptions): FastifyInstance {
+export function createInternalServer({ secret, callsPerMinute, clock, log }: InternalServerOptions): FastifyInstance {
   const verifier = new InternalVerifier(secret);
+  const calls = new TokenBuckets({
+    ...{ max: callsPerMinute, everyMs: 60_000 / callsPerMinute, keysMax: callersMax },
+    clock: () => clock.epoch(),
+  });
   const server = Fastify({ forceCloseConnections: true, requestTimeout: 0 });
   server.decorateRequest("claims");
   server.addHook("onRequest", async (request, reply) => {
@@ -39,6 +47,9 @@ export function createInternalServer({ secret, clock, log }: InternalServerOptio
     const claims = verifier.verify(request.headers[internalSignatureHeader], signed, clock.epoch());
     if (claims === undefined) return reply.code(401).send();
     request.claims = claims as CallerClaims;
+    // Generations have limits of their own.
+    const retryAfterSeconds = request.url.startsWith(attachmentPrefix) ? 0 : calls.take(request.claims.key);
+    if (retryAfterSeconds > 0) return sendFailure(reply, { ...tooManyCalls, retryAfterSeconds });
   });
   server.removeAllContentTypeParsers();
   server.addContentTypeParser("*", (_request, body, done) => done(null, body));
@@ -51,6 +62,14 @@ export function createInternalServer({ secret, clock, log }: InternalServerOptio
   );
   return server;
 }
+
+/** The beginning of the paths of files that requests name. */
+export const attachmentPrefix = "/attachments/";
+
+const tooManyCalls: Failure = {
+  code: "rate_limited",
+  message: "This API key has made too many requests for files; wait a little.",
+};
 
 export const sendFailure = (reply: FastifyReply, failure: Failure): FastifyReply =>
   reply.code(statuses[failure.code]).header(internalFailureHeader, "1").send(failure);
