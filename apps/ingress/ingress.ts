@@ -36,6 +36,7 @@ import { ResumableStreams } from "./background/resumable.ts";
 import { Runs } from "./background/runs.ts";
 import {
   checkEveryMs,
+  fileRequestsMax,
   firstHeartbeatMsMax,
   followersMax,
   restoreSettingsEveryMs,
@@ -216,6 +217,7 @@ function createPath(
     recorded: new Capacity(config.keptBytesMax),
     followers: new Capacity(followersMax),
     websockets: new Capacity(config.socketsMax),
+    files: new Capacity(fileRequestsMax),
   };
   const { bodies: bodyBytes, answers: answerBytes, generations: slots, recorded } = capacities;
   const { limitWaitingKeyMax } = config;
@@ -302,7 +304,8 @@ function createHttp(
   addStoredRoutes(server, features);
   addOwnUsageRoutes(server, shared);
   addOwnQueueRoute(server, shared);
-  if (link !== undefined && tickets !== undefined) addFileRoutes(server, { link, tickets, clock, bodies });
+  if (link !== undefined && tickets !== undefined)
+    addFileRoutes(server, { ...shared, link, tickets, bodies, slots: capacities.files });
   const sockets = new ResponsesSockets(features);
   const realtime = new RealtimeSockets(features);
   addSockets(server, config, [sockets, realtime]);

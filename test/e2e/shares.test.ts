@@ -316,6 +316,7 @@ test("however requests and WebSockets end, all capacity of their key is released
     "answers",
     "bodies",
     "conversations",
+    "files",
     "followers",
     "generations",
     "recorded",

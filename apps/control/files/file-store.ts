@@ -309,21 +309,22 @@ export class FileStore {
     return true;
   }
 
-  /**
-   * Deletes some files whose time is over. Rejects when the database or the store does not answer.
-   */
+  /** Deletes files whose time is over. Rejects when the database or the store does not answer. */
   async sweep(): Promise<void> {
     const { database, clock } = this.#options;
-    const rows = await database
-      .selectFrom("files")
-      .select("id")
-      .where("expires_at", "<=", new Date(clock.epoch()))
-      .limit(filesSweptTogether)
-      .execute();
-    await removeFiles(
-      this.#options,
-      rows.map(({ id }) => id),
-    );
+    for (let count = filesSweptTogether; count === filesSweptTogether; ) {
+      const rows = await database
+        .selectFrom("files")
+        .select("id")
+        .where("expires_at", "<=", new Date(clock.epoch()))
+        .limit(filesSweptTogether)
+        .execute();
+      await removeFiles(
+        this.#options,
+        rows.map(({ id }) => id),
+      );
+      count = rows.length;
+    }
   }
 
   #visible(account: string) {

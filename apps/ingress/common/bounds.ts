@@ -289,8 +289,8 @@ export const smallEndBytesMax = 64 * 1024;
 export const attemptsPerRun = 10_000;
 
 // The link to control.
-/** Connections to control. Further requests wait for one. */
-export const controlSocketsMax = 256;
+/** Requests for files that one ingress passes on at once. One key alone gets 4/5 of them. */
+export const fileRequestsMax = 256;
 /**
  * How long a request with a file may take to arrive. Node has one such time for all requests of a
  * server; other bodies have REQUEST_TIMEOUT_MS.

@@ -122,6 +122,10 @@ const overloads = {
     key: "This API key reads as many running or stored streams as one key may. Wait until some of them have ended.",
     ingress: "The gateway sends as many running or stored streams as it can; try again in a moment.",
   },
+  files: {
+    key: "This API key uploads and downloads as many files at once as one key may. Wait until some of them have ended.",
+    ingress: "The gateway passes on as many files as it can; try again in a moment.",
+  },
   websockets: {
     key: "This API key has reached its share of WebSockets. Close some of them, or use POST instead.",
     ingress: "The gateway has reached its limit of WebSockets; use POST instead.",

@@ -5,8 +5,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { InternalClaims } from "#access/internal-signature.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
 import type { Clock } from "#service/clock.ts";
+import type { Capacity } from "../common/capacity.ts";
 import { dialectOf, pathOf, versionedPathOf } from "../common/endpoints.ts";
+import { slotOf } from "../common/failures.ts";
+import { valueOrThrow } from "../common/refusal.ts";
 import type { ControlLink } from "../server/control-link.ts";
 import type { RequestBodies } from "../server/request-bodies.ts";
 import { type UploadTickets, uploadPrefix } from "../server/upload-tickets.ts";
@@ -15,6 +20,9 @@ interface ControlRoutesOptions {
   link: ControlLink;
   tickets: UploadTickets;
   clock: Clock;
+  events: EventSink<IngressEvents>;
+  /** Requests that are passed on. */
+  slots: Capacity;
   bodies: RequestBodies;
 }
 
@@ -31,13 +39,17 @@ const apis: Partial<Record<ConversationDialect, string>> = {
   gemini: "/gemini",
 };
 
-export function addFileRoutes(server: FastifyInstance, { link, bodies, tickets, clock }: ControlRoutesOptions): void {
+export function addFileRoutes(server: FastifyInstance, options: ControlRoutesOptions): void {
+  const { link, bodies, tickets, clock, events, slots } = options;
   const claimsOf = ({ url, apiKey }: FastifyRequest): InternalClaims =>
     url.startsWith(uploadPrefix) && apiKey !== undefined ? { ticket: tickets.of(apiKey, clock.epoch()) } : {};
   void server.register(async (scope) => {
     bodies.takeStreams(scope);
-    const handler = (request: FastifyRequest, reply: FastifyReply) =>
-      link.forward(request, reply, { path: controlPathOf(request), claims: claimsOf(request) });
+    const handler = (request: FastifyRequest, reply: FastifyReply) => {
+      const slot = valueOrThrow(slotOf(slots, events, { limit: "files", keyId: request.caller.id }));
+      reply.raw.once("close", () => slot.end());
+      return link.forward(request, reply, { path: controlPathOf(request), claims: claimsOf(request) });
+    };
     for (const url of paths)
       scope.route({ method: ["GET", "POST", "DELETE"], url, config: { isStreamed: true }, handler });
   });

@@ -16,7 +16,7 @@ import {
 } from "#access/internal-signature.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { Clock } from "#service/clock.ts";
-import { controlFailureBytesMax, controlSilenceMs, controlSocketsMax } from "../common/bounds.ts";
+import { controlFailureBytesMax, controlSilenceMs } from "../common/bounds.ts";
 import { unavailable } from "../common/failures.ts";
 import { Refusal, type Result, valueOrThrow } from "../common/refusal.ts";
 
@@ -49,7 +49,7 @@ const defaultAccount = "default";
 export class ControlLink {
   readonly #options: ControlLinkOptions;
   readonly #target: RequestOptions;
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: controlSocketsMax });
+  readonly #agent = new Agent({ keepAlive: true });
 
   constructor(options: ControlLinkOptions) {
     this.#options = options;
