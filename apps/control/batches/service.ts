@@ -13,6 +13,7 @@ import { sendFailure } from "../internal/internal-server.ts";
 import { addAnthropicBatchRoutes } from "./anthropic-routes.ts";
 import { BatchRunner } from "./batch-runner.ts";
 import type { BatchContext, BatchService } from "./context.ts";
+import { addGeminiBatchRoutes } from "./gemini-routes.ts";
 import { LineSender } from "./line-sender.ts";
 import { addOpenAiBatchRoutes } from "./openai-routes.ts";
 import { batchFilesOf, batchObjectsOf } from "./storage.ts";
@@ -43,12 +44,10 @@ export function openBatches(
 ): AsyncDisposable | undefined {
   const { ingressUrl, batchConcurrency, batchLinesMax, accountBatchesMax, accountBatchTokensMax } = config;
   if (ingressUrl === "") {
-    for (const url of [
-      "/openai/batches",
-      "/openai/batches/*",
-      "/anthropic/messages/batches",
-      "/anthropic/messages/batches/*",
-    ])
+    for (const url of ["/openai/batches", "/anthropic/messages/batches", "/gemini/batches"].flatMap((url) => [
+      url,
+      `${url}/*`,
+    ]))
       server.all(url, (_request, reply) => sendFailure(reply, noIngress));
     return undefined;
   }
@@ -79,6 +78,7 @@ export function openBatches(
   const service: BatchService = { ...context, findFile: (account, id) => files.find(account, id), wake: runner.wake };
   addOpenAiBatchRoutes(server, service);
   addAnthropicBatchRoutes(server, service);
+  addGeminiBatchRoutes(server, service);
   return {
     async [Symbol.asyncDispose]() {
       await runner.close();

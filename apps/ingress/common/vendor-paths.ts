@@ -30,6 +30,9 @@ const vertex =
 /** Google's clients call Live under any version, and some write the slash twice. */
 const live = /^\/{1,2}ws\/google\.ai\.generativelanguage\.v1(?:alpha|beta)?(\.GenerativeService\.BidiGenerateContent)$/;
 
+/** Google's methods that create batches are served beside the batches. */
+const batches = /^\/v1(?:alpha|beta1?)?\/models\/(.+:(?:batchGenerateContent|asyncBatchEmbedContent))$/;
+
 /** Where a URL (a path with its query) is served. Every other URL is served as it is. */
 export function servedPathOf(url: string): ServedPath {
   const question = url.indexOf("?");
@@ -37,6 +40,8 @@ export function servedPathOf(url: string): ServedPath {
   const query = question < 0 ? "" : url.slice(question);
   const [, liveMethod] = live.exec(path) ?? [];
   if (liveMethod !== undefined) return { url: `/ws/google.ai.generativelanguage.v1beta${liveMethod}${query}` };
+  const [, batchCall] = batches.exec(path) ?? [];
+  if (batchCall !== undefined) return { url: `/v1/batches/${batchCall}${query}` };
   const azure = openai.exec(path);
   if (azure !== null) {
     const [, deployment, rest = ""] = azure;

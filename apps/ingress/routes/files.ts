@@ -27,8 +27,11 @@ interface ControlRoutesOptions {
 }
 
 const paths = [
-  ...["/v1", "/v1beta"].flatMap((version) => [`${version}/files`, `${version}/files/*`, `/upload${version}/files`]),
-  ...["uploads", "batches", "messages/batches"].flatMap((part) => [`/v1/${part}`, `/v1/${part}/*`]),
+  ...["/v1", "/v1beta"].flatMap((version) => [
+    ...["files", "batches"].flatMap((part) => [`${version}/${part}`, `${version}/${part}/*`]),
+    `/upload${version}/files`,
+  ]),
+  ...["uploads", "messages/batches"].flatMap((part) => [`/v1/${part}`, `/v1/${part}/*`]),
 ];
 
 /** The beginning of control's paths for the API of a dialect. */
