@@ -599,3 +599,20 @@ test("a large answer that finds no memory is not read, cannot be late, and goes 
   attempt.forget();
   assert.deepEqual([answerMemory.used, frames.length], [0, 0]);
 });
+
+test("Vertex AI gets the service tier in a header, and AI Studio in the body", async () => {
+  for (const [upstream, tier, header, field] of [
+    ["vertex", "flex", "flex", undefined],
+    ["vertex", "priority", "priority", undefined],
+    ["vertex", "default", undefined, undefined],
+    ["vertex", undefined, undefined, undefined],
+    ["google", "flex", undefined, "flex"],
+  ] as const) {
+    const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: "hi" }], service_tier: tier });
+    const { called } = startAttempt(`route: [{ upstream: ${upstream}, model: theirs }]`, { body });
+    const { request } = await called(1);
+    assert.ok(Buffer.isBuffer(request.body));
+    assert.equal(request.headers?.["x-vertex-ai-llm-shared-request-type"], header, `${upstream} ${tier}`);
+    assert.equal(JSON.parse(request.body.toString()).serviceTier, field, `${upstream} ${tier}`);
+  }
+});

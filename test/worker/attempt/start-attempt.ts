@@ -25,6 +25,7 @@ upstreams:
   both: { dialect: openai-chat, alsoSpeaks: [openai-responses], baseUrl: "http://127.0.0.1:12/v1" }
   responses: { dialect: openai-responses, baseUrl: "http://127.0.0.1:14/v1" }
   messages: { dialect: anthropic-messages, baseUrl: "http://127.0.0.1:15/v1" }
+  vertex: { dialect: gemini, authentication: google, credential: ACCOUNT, baseUrl: "http://127.0.0.1:16/v1" }
   google: { dialect: gemini, baseUrl: "http://127.0.0.1:11/v1beta" }
 models: [{ id: m, prices: { inputPerMillion: 1, outputPerMillion: 2 }, ${model} }]
 `),
