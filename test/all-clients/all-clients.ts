@@ -11,7 +11,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { startGateway } from "../support/gateway.ts";
+import { startFilesGateway } from "../support/files.ts";
 import {
   brokenOf,
   catalogue,
@@ -62,11 +62,12 @@ if (older.length > 0) {
   runs.push(...older.map((client) => ({ client, installation })));
 }
 
-await using gateway = await startGateway({
+await using service = await startFilesGateway({
   catalogue: catalogue(),
   workers: ["chat=64,image=4,audio=8,background=16"],
   environment: { KEEP_ALIVE_MS: String(keepAliveMs) },
 });
+const { gateway } = service;
 const keys = [gateway.key, await gateway.createKey(resumableGroup)];
 
 async function outcomeOf(client: Client, upstream: ConversationDialect, installed: Installation, key: string) {

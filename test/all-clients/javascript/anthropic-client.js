@@ -1,7 +1,7 @@
 // @ts-nocheck: all-clients.ts installs its packages, beside the project.
 /** Anthropic's JavaScript client or, with the argument `vertex`, the one for Vertex AI. */
 import assert from "node:assert/strict";
-import Anthropic from "@anthropic-ai/sdk";
+import Anthropic, { toFile } from "@anthropic-ai/sdk";
 import {
   assertBroken,
   assertPaused,
@@ -35,6 +35,19 @@ const { messages } = clientOf(key);
 const hello = { role: "user", content: "hello there" };
 const tools = [{ name: "get_weather", description: "Says the weather of a city.", input_schema: schema }];
 const textOf = ({ content }) => content.map(({ text = "" }) => text).join("");
+
+async function useFiles() {
+  const own = clientOf(key);
+  const files = own.files ?? own.beta.files;
+  const file = await files.upload({ file: await toFile(Buffer.from("a text"), "a.txt", { type: "text/plain" }) });
+  assert.equal((await files.retrieveMetadata(file.id)).filename, "a.txt");
+  assert.equal(await (await files.download(file.id)).text(), "a text");
+  const document = { type: "document", source: { type: "file", file_id: file.id } };
+  const content = [document, { type: "text", text: "hello there" }];
+  const answer = await own.messages.create({ model, max_tokens: 2000, messages: [{ role: "user", content }] });
+  assert.ok(textOf(answer).includes("hello there"));
+  assert.equal((await files.delete(file.id)).id, file.id);
+}
 
 /** Runs the body for both models, whole and streamed; `ask` adds the model and the thinking. */
 async function each(body) {
@@ -84,6 +97,7 @@ await run({
     assert.ok((await messages.countTokens({ model, messages: [hello] })).input_tokens > 0);
   },
   ...(!isVertex && modelList),
+  ...(!isVertex && { files: useFiles }),
   "broken stream": () => assertBroken(texts(broken)),
   "keep-alives": () => assertPaused(texts(paused)),
   "wrong key": () =>

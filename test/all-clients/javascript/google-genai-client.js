@@ -20,7 +20,7 @@ import {
 } from "./checks.js";
 
 const clientOf = (apiKey) => new GoogleGenAI({ apiKey, httpOptions: { baseUrl: url } });
-const { models, chats } = clientOf(key);
+const { models, chats, files } = clientOf(key);
 const declaration = { name: "get_weather", description: "Says the weather of a city.", parametersJsonSchema: schema };
 const tools = [{ functionDeclarations: [declaration] }];
 
@@ -75,6 +75,14 @@ await run({
   },
   "count tokens": async () => {
     assert.ok((await models.countTokens({ model, contents: "hello there" })).totalTokens > 0);
+  },
+  files: async () => {
+    const file = await files.upload({ file: new Blob(["a text"]), config: { mimeType: "text/plain" } });
+    assert.equal((await files.get({ name: file.name })).uri, file.uri);
+    const parts = [{ text: "hello there" }, { fileData: { fileUri: file.uri, mimeType: file.mimeType } }];
+    const { text } = await models.generateContent({ model, contents: [{ role: "user", parts }] });
+    assert.ok(text.includes("hello there"), text);
+    await files.delete({ name: file.name });
   },
   "broken stream": () => assertBroken(texts(broken)),
   "keep-alives": () => assertPaused(texts(paused)),

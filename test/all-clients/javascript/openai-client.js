@@ -5,7 +5,7 @@
  */
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
-import OpenAI from "openai";
+import OpenAI, { toFile } from "openai";
 import {
   assertBroken,
   assertPaused,
@@ -178,6 +178,26 @@ await run({
         assert.ok(next.output_text !== "" && tokensOf(next) > tokensOf(first));
       }
     }),
+  files: async () => {
+    const { files, uploads } = client;
+    const bytes = Buffer.from("a text");
+    const file = await files.create({ file: await toFile(bytes, "a.txt"), purpose: "user_data" });
+    assert.equal((await files.waitForProcessing(file.id)).status, "processed");
+    assert.equal(await (await files.content(file.id)).text(), "a text");
+    assert.equal((await files.list({ limit: 1 })).data[0].id, file.id);
+    const content = [
+      { type: "input_file", file_id: file.id },
+      { type: "input_text", text: "hello there" },
+    ];
+    const { output_text } = await responses.create({ model, input: [{ role: "user", content }] });
+    assert.ok(output_text.includes("hello there"), output_text);
+    assert.ok((await files.delete(file.id)).deleted);
+    const head = { bytes: bytes.length, filename: "b.txt", mime_type: "text/plain", purpose: "user_data" };
+    const upload = await uploads.create(head);
+    const part = await uploads.parts.create(upload.id, { data: await toFile(bytes, "part") });
+    const completed = await uploads.complete(upload.id, { part_ids: [part.id] });
+    assert.equal(await (await files.content(completed.file.id)).text(), "a text");
+  },
   "broken stream": async () => {
     await assertBroken(chatTexts(broken));
     await assertBroken(responseTexts(broken));

@@ -98,6 +98,18 @@ def delta_text(event):
     return event.delta.text if event.type == "content_block_delta" and event.delta.type == "text_delta" else ""
 
 
+def files():
+    stored = getattr(client, "files", None) or client.beta.files
+    file = stored.upload(file=("a.txt", b"a text", "text/plain"))
+    assert stored.retrieve_metadata(file.id).filename == "a.txt"
+    assert file.id in [listed.id for listed in stored.list(limit=1)]
+    assert stored.download(file.id).read() == b"a text"
+    content = [{"type": "document", "source": {"type": "file", "file_id": file.id}}, {"type": "text", "text": "hello there"}]
+    answer = client.messages.create(model=model, max_tokens=2000, messages=[{"role": "user", "content": content}])
+    assert "hello there" in answer.content[0].text, answer
+    assert stored.delete(file.id).id == file.id
+
+
 def broken_stream():
     assert_broken(client.messages.create(model=broken, max_tokens=2000, messages=hello, stream=True), delta_text)
 
@@ -115,6 +127,7 @@ run(
     tool_loop_streamed,
     tool_runner,
     structured_output,
+    files,
     wrong_key,
     broken_stream,
     keep_alives,

@@ -1,5 +1,7 @@
 """Google's Python client."""
 
+import io
+
 from checks import Answer, assert_broken, assert_used_tool, broken, get_weather, greeting, key, model, paused, paused_text, question, reasoner, run, schema, url
 from google import genai
 from google.genai import errors, types
@@ -82,6 +84,16 @@ def wrong_key():
             raise AssertionError("no error")
 
 
+def files():
+    file = client.files.upload(file=io.BytesIO(b"a text"), config={"mime_type": "text/plain", "display_name": "a"})
+    assert client.files.get(name=file.name).display_name == "a"
+    assert file.name in [listed.name for listed in client.files.list()]
+    assert client.files.download(file=file.name) == b"a text"
+    answer = client.models.generate_content(model=model, contents=["hello there", file])
+    assert "hello there" in answer.text, answer
+    client.files.delete(name=file.name)
+
+
 def broken_stream():
     assert_broken(client.models.generate_content_stream(model=broken, contents="hello there"), lambda chunk: chunk.text)
 
@@ -99,6 +111,7 @@ run(
     automatic_tool_loop,
     streamed_tool_loop,
     structured_output,
+    files,
     wrong_key,
     broken_stream,
     keep_alives,

@@ -223,6 +223,19 @@ def response_text(event):
     return event.delta if event.type == "response.output_text.delta" else ""
 
 
+def files():
+    text = b'{"custom_id": "a"}\n'
+    file = client.files.create(file=("a.jsonl", text), purpose="batch")
+    assert client.files.content(file.id).read() == text
+    assert file.id in [listed.id for listed in client.files.list(limit=1)]
+    assert client.files.delete(file.id).deleted
+    upload = client.uploads.upload_file_chunked(file=text, filename="b.jsonl", bytes=len(text), mime_type="application/jsonl", purpose="user_data", part_size=10)
+    assert client.files.content(upload.file.id).read() == text
+    content = [{"type": "input_file", "file_id": upload.file.id}, {"type": "input_text", "text": "hello there"}]
+    assert "hello there" in client.responses.create(model=model, input=[{"role": "user", "content": content}]).output_text
+    client.files.delete(upload.file.id)
+
+
 def broken_stream():
     assert_broken(client.chat.completions.create(model=broken, messages=hello, stream=True), chat_text)
     assert_broken(client.responses.create(model=broken, input="hello there", stream=True), response_text)
@@ -247,6 +260,7 @@ run(
     background_cancelled,
     compaction,
     structured_output,
+    files,
     wrong_key,
     broken_stream,
     keep_alives,
