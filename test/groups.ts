@@ -30,7 +30,10 @@ const groups = {
   browsers: ["console/{journey,pages}.test.ts"],
   clients: ["clients/*.test.ts"],
   control: ["control/{access,alerts,budgets,catalogue,catalogue-diff,conditions,content,exposure,input,keys}.test.ts"],
-  "control-2": ["control/{file-store,files,gateway,internal-server,reference-page,sign-in,transfer}.test.ts"],
+  "control-2": [
+    "control/batches/{anthropic,gemini,openai}.test.ts",
+    "control/{file-store,files,gateway,internal-server,reference-page,sign-in,transfer}.test.ts",
+  ],
   ingress: [
     "ingress/{background,content,request,server,stored}/*.test.ts",
     "ingress/common/{outlast-redis,redis-space,sealing,vendor-paths}.test.ts",
