@@ -199,6 +199,9 @@ export const seenMsMin = 10_000;
 /** Generations of one list. */
 export const generationsShownMax = 100;
 
+/** Records of later runs of one generation count from multiples of this. */
+export const attemptsOfRunMax = 100;
+
 // Files.
 /** Bytes that are encrypted together. */
 export const fileChunkBytes = 1 << 16;

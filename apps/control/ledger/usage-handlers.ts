@@ -9,7 +9,14 @@ import { within } from "../api/actor.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
 import { readPage } from "../api/pages.ts";
-import { csvRecordsMax, csvRowsMax, filteredDaysMax, filterValuesMax, sumRowsMax } from "../bounds.ts";
+import {
+  attemptsOfRunMax,
+  csvRecordsMax,
+  csvRowsMax,
+  filteredDaysMax,
+  filterValuesMax,
+  sumRowsMax,
+} from "../bounds.ts";
 import { countedAs, dimensions, type Measure, measureNames, type UsageRow } from "./columns.ts";
 import { csvOf } from "./csv.ts";
 
@@ -509,7 +516,7 @@ function recordOf(
     boundMs: numberOrNull(row.bound_ms),
     firstContentMs: numberOrNull(row.first_content_ms),
     durationMs: Number(row.duration_ms),
-    attempts: row.attempt,
+    attempts: row.attempt % attemptsOfRunMax,
     calls: row.calls,
     callLog: callLogOf(row, isOperator),
     chunks: Number(row.chunks),

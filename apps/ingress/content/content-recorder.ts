@@ -26,6 +26,8 @@ export interface ContentRecorderOptions {
 export interface RecordedRequest {
   http: { caller: Pick<KeyRecord, "id" | "account" | "contentKey"> };
   endpoint: Pick<ServedEndpoint, "dialect" | "operation">;
+  /** The generation in whose usage record it is, if that is an earlier one. */
+  earlier?: { generationId: string } | undefined;
   bytes: Buffer | undefined;
 }
 
@@ -38,13 +40,13 @@ export class ContentRecorder {
 
   /** The layer that records the answer to a request; undefined for most. */
   layerOf(
-    { http: { caller }, endpoint: { dialect, operation }, bytes }: RecordedRequest,
+    { http: { caller }, endpoint: { dialect, operation }, bytes, earlier }: RecordedRequest,
     { id, contentType }: Pick<Admitted, "id" | "contentType">,
   ): ContentResponseOptions | undefined {
     const { account, contentKey: key } = caller;
     if (key === undefined || account === undefined || operations[operation].isSession === true) return undefined;
     const { stream, recorded, clock } = this.#options;
-    const label = { generationId: id, account, key, receivedAt: clock.epoch() };
+    const label = { generationId: earlier?.generationId ?? id, account, key, receivedAt: clock.epoch() };
     const claim = recorded.claim(caller.id);
     const requestBody = bodyOf(contentType, bytes ?? noBytes, (size) => claim.hold(size) === undefined);
     const ownBytes = claim.amount;
