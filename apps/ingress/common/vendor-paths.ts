@@ -41,7 +41,7 @@ export function servedPathOf(url: string): ServedPath {
   const [, liveMethod] = live.exec(path) ?? [];
   if (liveMethod !== undefined) return { url: `/ws/google.ai.generativelanguage.v1beta${liveMethod}${query}` };
   const [, batchCall] = batches.exec(path) ?? [];
-  if (batchCall !== undefined) return { url: `/v1/batches/${batchCall}${query}` };
+  if (batchCall !== undefined) return { url: `/v1beta/batches/${batchCall}${query}` };
   const azure = openai.exec(path);
   if (azure !== null) {
     const [, deployment, rest = ""] = azure;
