@@ -57,8 +57,11 @@ export interface KeyTokens extends Share {
 /** The share halves with each lead of this part of the tokens of about a minute. */
 const halvingLead = 0.01;
 const partMin = 1 / 32;
-/** Leads are compared with at least so many tokens. */
-const comparedTokensMin = 10_000;
+/**
+ * Leads are compared with at least so many tokens: keys whose requests arrive by chance are ahead by
+ * some of them, and would leave slots unused.
+ */
+const comparedTokensMin = 400_000;
 
 /** With more keys than these, a turn costs no more. */
 const comparedKeysMax = 256;

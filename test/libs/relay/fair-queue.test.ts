@@ -130,9 +130,9 @@ test("tokens that others served count, and a key that is ahead of one that waits
   const queue = queueOfCosts();
   const elsewhere = { group: "default", weight: 1 };
   for (let index = 0; index < 10; index++)
-    for (const key of ["a", "b"]) queue.add(`${key}${index}/1000`, share("default", 1, key));
-  queue.setElsewhere([{ ...elsewhere, key: "a", tokens: 5_000, waits: true }]);
-  assert.deepEqual(taken(queue, 5), ["b0/1000", "b1/1000", "b2/1000", "b3/1000", "b4/1000"]);
+    for (const key of ["a", "b"]) queue.add(`${key}${index}/100000`, share("default", 1, key));
+  queue.setElsewhere([{ ...elsewhere, key: "a", tokens: 500_000, waits: true }]);
+  assert.deepEqual(taken(queue, 5), ["b0/100000", "b1/100000", "b2/100000", "b3/100000", "b4/100000"]);
   const parts = new Map<string, number>();
   const look = (key: string, _: number, part: number) => {
     parts.set(key, part);
@@ -144,7 +144,7 @@ test("tokens that others served count, and a key that is ahead of one that waits
   queue.setElsewhere([]);
   queue.take(look);
   assert.ok(parts.get("a") === 1 && Number(parts.get("b")) < 0.1, JSON.stringify([...parts]));
-  assert.equal(queue.take(), "a0/1000");
+  assert.equal(queue.take(), "a0/100000");
   // A key that begins to wait elsewhere has no credit either: it starts like the one served last.
   taken(queue, 8);
   queue.setElsewhere([{ ...elsewhere, key: "new", tokens: 0, waits: true }]);
