@@ -28,7 +28,7 @@
  * group has nothing that waits.
  */
 import { retryAfterSecondsMax } from "./bounds.ts";
-import { FairQueue, type Share } from "./fair-queue.ts";
+import { FairQueue, type MayGo, type Share } from "./fair-queue.ts";
 import { isFairShare } from "./fair-share.ts";
 import { type KeySlots, noKeySlots } from "./key-slots.ts";
 import { LiveMap } from "./live-map.ts";
@@ -120,6 +120,8 @@ export class AdmissionQueue<Item extends string | number> {
   /** Turns since the last one of an aged item. */
   #turns = 0;
   #runningSize = 0;
+  /** Those that run, by priority. */
+  readonly #runningOf = priorities.map(() => 0);
   readonly #takenLately = new SlidingCount(25, 4);
   readonly #shortLately = new SlidingCount(50, 5);
   /** Slots that became free since something has been waiting. */
@@ -245,27 +247,27 @@ export class AdmissionQueue<Item extends string | number> {
   }
 
   #take(now: number): Item | undefined {
-    const mayGo = this.#sharing(now);
     const { slots } = this;
+    const mayGoAt = this.#sharing(now);
     if (this.#reservedSize > 0 && slots !== undefined) {
       const isBelow = (name: string) => {
         const { reserved, passed } = this.#groups.get(name) as GroupState;
         return passed < reserved * slots;
       };
-      for (const queue of this.#queued) {
-        const item = queue.take(mayGo, isBelow);
+      for (const [priority, queue] of this.#queued.entries()) {
+        const item = queue.take(mayGoAt(priority), isBelow);
         if (item !== undefined) return item;
       }
     }
     if (++this.#turns >= agedEvery) {
-      const item = this.#oldestAged(now)?.take(mayGo);
+      const item = this.#oldestAged(now)?.take(mayGoAt(priorities.length - 1));
       if (item !== undefined) {
         this.#turns = 0;
         return item;
       }
     }
-    for (const queue of this.#queued) {
-      const item = queue.size === 0 ? undefined : queue.take(mayGo);
+    for (const [priority, queue] of this.#queued.entries()) {
+      const item = queue.size === 0 ? undefined : queue.take(mayGoAt(priority));
       if (item !== undefined) return item;
     }
     return undefined;
@@ -397,18 +399,24 @@ export class AdmissionQueue<Item extends string | number> {
   }
 
   /**
-   * Whether a key may have another slot. Jobs on the queue occupy free slots; slots of short work
-   * become free while jobs are on their way. A group's share is proportional to its weight,
-   * relative to the lightest group present.
+   * Whether a key may have another slot, for its items of a priority. Jobs on the queue occupy free
+   * slots; slots of short work become free while jobs are on their way. Slots of lower priorities
+   * count as free: they become free for these items first. A group's share is proportional to its
+   * weight, relative to the lightest group present.
    */
-  #sharing(now: number): (key: string, weight: number, part: number) => boolean {
+  #sharing(now: number): (priority: number) => MayGo | undefined {
     const { slots } = this;
-    if (slots === undefined) return () => true;
-    const free = Math.max(1, slots - this.#runningSize - this.#onQueue.size + this.#shortLately.total(now));
+    if (slots === undefined) return () => undefined;
+    const unused = slots - this.#onQueue.size + this.#shortLately.total(now);
     const elsewhere = this.#elsewhere;
     const lightest = Math.min(this.#lightest, elsewhere.lightest);
-    return (key, weight, part) =>
-      isFairShare(this.#passedOfKey(key) + (elsewhere.slots.get(key) ?? 0), (free * part * weight) / lightest);
+    return (priority) => {
+      let free = unused;
+      for (const level of priorities) if (level <= priority) free -= this.#runningOf[level] as number;
+      free = Math.max(1, free);
+      return (key, weight, part) =>
+        isFairShare(this.#passedOfKey(key) + (elsewhere.slots.get(key) ?? 0), (free * part * weight) / lightest);
+    };
   }
 
   get #lightest(): number {
@@ -421,6 +429,8 @@ export class AdmissionQueue<Item extends string | number> {
     if (entry === undefined || entry.isRunning === isRunning) return;
     entry.isRunning = isRunning;
     this.#runningSize += isRunning ? 1 : -1;
+    const { priority = 1 } = entry.share;
+    this.#runningOf[priority] = (this.#runningOf[priority] as number) + (isRunning ? 1 : -1);
   }
 
   #passedOfKey(key: string): number {

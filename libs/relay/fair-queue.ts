@@ -21,7 +21,7 @@ export interface Share {
  * Whether an item of this key, whose group has this weight, may be taken now. `part` is the part of
  * its share that it may have: 1, or less if it is ahead of keys that wait.
  */
-type MayGo = (key: string, weight: number, part: number) => boolean;
+export type MayGo = (key: string, weight: number, part: number) => boolean;
 
 /** The tokens that count for a group or a key. */
 interface Standing {
