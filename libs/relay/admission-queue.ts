@@ -120,7 +120,7 @@ export class AdmissionQueue<Item extends string | number> {
   /** Turns since the last one of an aged item. */
   #turns = 0;
   #runningSize = 0;
-  /** Those that run, by priority. */
+  /** The released items that run, by priority. */
   readonly #runningOf = priorities.map(() => 0);
   readonly #takenLately = new SlidingCount(25, 4);
   readonly #shortLately = new SlidingCount(50, 5);

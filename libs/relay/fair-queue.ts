@@ -58,8 +58,8 @@ export interface KeyTokens extends Share {
 const halvingLead = 0.01;
 const partMin = 1 / 32;
 /**
- * Leads are compared with at least so many tokens: keys whose requests arrive by chance are ahead by
- * some of them, and would leave slots unused.
+ * Leads are compared with at least so many tokens: keys whose requests arrive by chance are ahead
+ * by some of them, and would leave slots unused.
  */
 const comparedTokensMin = 400_000;
 
