@@ -133,8 +133,10 @@ onBoth("changed, cut or exchanged bytes are not read", async (database) => {
   assert.ok(path);
   const sealed = await readFile(path);
   const chunk = (1 << 16) + 16;
+  const changed = Buffer.from(sealed);
+  changed[100] = (sealed[100] as number) ^ 1;
   const changes: Record<string, Buffer> = {
-    changed: Buffer.from(sealed).fill(0, 100, 101),
+    "with another byte": changed,
     "cut in a chunk": sealed.subarray(0, 100_000),
     "cut after a chunk": sealed.subarray(0, chunk),
     longer: Buffer.concat([sealed, Buffer.alloc(1)]),

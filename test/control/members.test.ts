@@ -140,7 +140,7 @@ onPostgres(
     assert.deepEqual(await givenBy(["create*", "updateMember"]), []);
     const ofReaders = ["get*", "list*", "sum*", "export*"];
     assert.deepEqual(await givenBy(["create*", "updateMember", ...ofReaders]), ["reader"]);
-    const ofMembers = ["createKey", "updateKey", "rotateKey", "revokeKey", "openContent"];
+    const ofMembers = ["createKey", "updateKey", "rotateKey", "revokeKey", "openContent", "cancelBatch"];
     const invites = ["createInvitation", "updateMember"];
     assert.deepEqual(await givenBy([...invites, ...ofReaders, ...ofMembers]), ["reader", "member"]);
     assert.deepEqual(await givenBy(["*"]), ["reader", "member", "owner"]);

@@ -27,7 +27,8 @@ for (const [bound, queue, headers] of [
   ["its queue's bound", "strict", {}],
 ] as const)
   test(`a request that would wait longer than ${bound} is refused at once, and served while a slot is free`, async () => {
-    assert.equal((await ask(`brief-${queue}`, headers)).status, 200);
+    // The gateway learns how long an answer takes.
+    assert.equal((await ask(`brief-${queue}`)).status, 200);
     const leaving = new AbortController();
     const running = await gateway.post({ model: `slow-${queue}`, messages, stream: true }, { signal: leaving.signal });
     assert.equal(running.status, 200);
