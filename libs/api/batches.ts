@@ -19,7 +19,7 @@ import {
 import type { Operation } from "./operation.ts";
 
 /** The states of a batch, in their order. */
-const batchStatesShown = [
+export const batchStates = [
   "receiving",
   "validating",
   "failed",
@@ -40,7 +40,7 @@ const batch = object({
   api: oneOf(["openai", "anthropic", "gemini"] as const, "The API that created it."),
   endpoint: text("The path of its requests."),
   model: orNull(text("Null for several models, and before its input was checked.")),
-  state: oneOf(batchStatesShown),
+  state: oneOf(batchStates),
   stopReason: orNull(text("Why no further requests are executed: `budget_exhausted` or `invalid_key`.")),
   createdAt: time("When it was created."),
   startedAt: orNull(time("When its input was checked.")),

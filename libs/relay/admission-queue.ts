@@ -119,7 +119,6 @@ export class AdmissionQueue<Item extends string | number> {
   #reservedSize = 0;
   /** Turns since the last one of an aged item. */
   #turns = 0;
-  #runningSize = 0;
   /** The released items that run, by priority. */
   readonly #runningOf = priorities.map(() => 0);
   readonly #takenLately = new SlidingCount(25, 4);
@@ -146,7 +145,7 @@ export class AdmissionQueue<Item extends string | number> {
 
   /** How many released items are running. */
   get runningSize(): number {
-    return this.#runningSize;
+    return this.#runningOf.reduce((sum, size) => sum + size, 0);
   }
 
   /**
@@ -357,7 +356,7 @@ export class AdmissionQueue<Item extends string | number> {
    */
   #expectedAt(share: AdmissionShare, ahead: number, now: number): { seconds: number; spread: number } | undefined {
     if (this.slots === undefined || this.#meanRanMs === undefined) return undefined;
-    const count = ahead + 1 - Math.max(0, this.slots - this.#runningSize);
+    const count = ahead + 1 - Math.max(0, this.slots - this.runningSize);
     return count <= 0
       ? { seconds: 0, spread: 0 }
       : { seconds: this.#secondsUntil(count, now) * this.#turnsForEach(share, now), spread: 1 / Math.sqrt(count) };
@@ -384,7 +383,7 @@ export class AdmissionQueue<Item extends string | number> {
   /** Slots that become free in a second; `unknown` before any work has ended. */
   #expectedPerSecond(unknown: number): number {
     if (this.#meanRanMs === undefined) return unknown;
-    return ((this.slots ?? this.#runningSize) * 1_000) / Math.max(this.#meanRanMs, 1);
+    return ((this.slots ?? this.runningSize) * 1_000) / Math.max(this.#meanRanMs, 1);
   }
 
   #freedAfter(ranMs: number, now: number): void {
@@ -428,7 +427,6 @@ export class AdmissionQueue<Item extends string | number> {
   #setRunning(entry: AdmittedItem | undefined, { isRunning }: Pick<AdmittedItem, "isRunning">): void {
     if (entry === undefined || entry.isRunning === isRunning) return;
     entry.isRunning = isRunning;
-    this.#runningSize += isRunning ? 1 : -1;
     const { priority = 1 } = entry.share;
     this.#runningOf[priority] = (this.#runningOf[priority] as number) + (isRunning ? 1 : -1);
   }

@@ -2,6 +2,7 @@
  * Requests and results of Anthropic's message batches:
  * https://docs.claude.com/en/api/creating-message-batches
  */
+import { plainObjectOf } from "#wire/json/parse.ts";
 import {
   type BatchFormat,
   isSuccess,
@@ -10,7 +11,7 @@ import {
   reasonTexts,
   type UnansweredReason,
 } from "./format.ts";
-import { joined, memberBytes, membersOf, plainObjectOf } from "./format-parts.ts";
+import { joined, memberBytes, membersOf } from "./format-parts.ts";
 
 const customIdForm = /^[a-zA-Z0-9_-]{1,64}$/;
 

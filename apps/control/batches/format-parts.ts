@@ -1,10 +1,5 @@
 /** Steps that the formats of batches share. */
-import { isObject, type JsonObject } from "#wire/json/parse.ts";
 import { objectSpansOf } from "#wire/json/spans.ts";
-
-/** The value as an object that is no list. */
-export const plainObjectOf = (value: unknown): JsonObject | undefined =>
-  isObject(value) && !Array.isArray(value) ? value : undefined;
 
 /** The bytes of a member's value on one line. Requires valid JSON that has it. */
 export function memberBytes<Name extends string>(bytes: Buffer, name: Name): Buffer {

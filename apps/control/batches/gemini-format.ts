@@ -2,7 +2,7 @@
  * Requests and results of Gemini's batches, inline and in files:
  * https://ai.google.dev/api/batch-api
  */
-import { objectOf, parsedObject } from "#wire/json/parse.ts";
+import { objectOf, parsedObject, plainObjectOf } from "#wire/json/parse.ts";
 import {
   type BatchFormat,
   isSuccess,
@@ -11,7 +11,7 @@ import {
   reasonTexts,
   type UnansweredReason,
 } from "./format.ts";
-import { joined, memberBytes, membersOf, plainObjectOf } from "./format-parts.ts";
+import { joined, memberBytes, membersOf } from "./format-parts.ts";
 
 const keyLengthMax = 512;
 

@@ -1,7 +1,8 @@
 /** Sends the requests of batches to an ingress, signed in place of an API key. */
-import { type Dispatcher, Pool } from "undici";
+import { Pool } from "undici";
 import { internalSignatureHeader, signInternal } from "#access/internal-signature.ts";
 import type { Clock } from "#service/clock.ts";
+import { boundedBytes } from "#wire/bounded-bytes.ts";
 import { lineAnswerBytesMax, lineMs } from "../bounds.ts";
 
 export interface LineRequest {
@@ -92,7 +93,7 @@ export class LineSender implements AsyncDisposable {
       body: line.body,
       signal,
     });
-    const bytes = await wholeOf(body);
+    const bytes = await boundedBytes(body, lineAnswerBytesMax);
     if (bytes === undefined) return "too_large";
     return {
       status: statusCode,
@@ -118,15 +119,3 @@ const unsentCodes: ReadonlySet<unknown> = new Set([
 ]);
 
 const isUnsent = (error: unknown): boolean => unsentCodes.has((error as { code?: unknown }).code);
-
-/** Undefined for an answer that is too large. */
-async function wholeOf(body: Dispatcher.ResponseData["body"]): Promise<Buffer | undefined> {
-  const parts: Buffer[] = [];
-  let length = 0;
-  for await (const part of body as AsyncIterable<Buffer>) {
-    length += part.length;
-    if (length > lineAnswerBytesMax) return undefined;
-    parts.push(part);
-  }
-  return Buffer.concat(parts);
-}

@@ -2,8 +2,9 @@
  * Requests and results of OpenAI's batches:
  * https://platform.openai.com/docs/api-reference/batch/request-input
  */
+import { plainObjectOf } from "#wire/json/parse.ts";
 import { type BatchFormat, LineFault, type RequestLine, reasonTexts, type UnansweredReason } from "./format.ts";
-import { joined, memberBytes, membersOf, plainObjectOf } from "./format-parts.ts";
+import { joined, memberBytes, membersOf } from "./format-parts.ts";
 
 const customIdLengthMax = 512;
 const fault = (message: string, param: string) => new LineFault("invalid_request", message, param);

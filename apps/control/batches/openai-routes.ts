@@ -1,14 +1,14 @@
 /** OpenAI's batches: https://platform.openai.com/docs/api-reference/batch */
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
-import { batchesShownDefault, batchesShownMax, batchWindowMs } from "../bounds.ts";
+import { boundedBytes } from "#wire/bounded-bytes.ts";
+import { parsedObject, plainObjectOf } from "#wire/json/parse.ts";
+import { batchBodyBytesMax, batchesShownDefault, batchesShownMax, batchWindowMs } from "../bounds.ts";
 import { newIdOf } from "../files/file-store.ts";
 import { sendFailure } from "../internal/internal-server.ts";
 import { cancelBatch } from "./batch-rows.ts";
 import { type BatchView, createBatch, findBatch, listBatches, tooManyBatches } from "./batch-views.ts";
 import type { BatchService } from "./context.ts";
-import { plainObjectOf } from "./format-parts.ts";
-import { readJson } from "./json-body.ts";
 
 type WithId = { Params: { id: string } };
 
@@ -75,7 +75,8 @@ export function addOpenAiBatchRoutes(server: FastifyInstance, service: BatchServ
 
 async function create(service: BatchService, request: FastifyRequest, id: string): Promise<Failure | undefined> {
   const { account, key } = request.claims;
-  const body = await readJson(request);
+  const bytes = await boundedBytes((request.body ?? []) as AsyncIterable<Buffer>, batchBodyBytesMax);
+  const body = bytes && parsedObject(bytes);
   if (body === undefined) return invalid("The body must be a JSON object.", "body");
   const { input_file_id: fileId, endpoint, completion_window: window, metadata = null } = body;
   const path = endpoints.find((one) => one === endpoint || one === `/v1${endpoint}`);

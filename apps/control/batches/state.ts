@@ -1,19 +1,10 @@
 /**
- * The states of a batch. A transition that is not in the table does not happen, whatever its order
- * with others.
+ * How the states of a batch follow each other. A transition that is not in the table does not
+ * happen, whatever its order with others.
  */
 
-export const batchStates = [
-  "receiving",
-  "validating",
-  "failed",
-  "in_progress",
-  "cancelling",
-  "finalizing",
-  "completed",
-  "expired",
-  "cancelled",
-] as const;
+import { batchStates } from "#api/batches.ts";
+
 export type BatchState = (typeof batchStates)[number];
 
 /** `accept`: the input is checked and stored. `finish`: every line has a result. */

@@ -151,10 +151,19 @@ function csvRecordOf(
   accountNames: ReadonlyMap<string, string>,
   currency: string,
 ): Parameters<typeof csvOf>[0][number] {
-  const { tokens, isEstimated, tags, isStreamed: _, units: _units, price: _price, callLog: _log, ...fields } = record;
+  const {
+    tokens,
+    isEstimated,
+    tags,
+    isStreamed: _,
+    units: _units,
+    price: _price,
+    callLog: _log,
+    hasContent: _content,
+    ...fields
+  } = record;
   return {
     ...fields,
-    hasContent: undefined,
     time: fields.receivedAt,
     accountName: accountNames.get(fields.account),
     inputTokens: tokens.input,
@@ -318,32 +327,23 @@ function largestOf(by: readonly UsageDimension[], { top, topBy = "cost" }: TopQu
     group by ${placesOf(1, by.length + 2)}`;
 }
 
-/** The names of keys by id. */
-async function keyNamesOf(
-  ids: readonly string[],
-  { database, scope }: Pick<Context, "database" | "scope">,
-): Promise<Map<string, string>> {
-  const distinct = [...new Set(ids)];
-  if (distinct.length === 0) return new Map();
-  const rows = await database
-    .selectFrom("keys")
-    .select(["id", "name"])
-    .where(within("account", scope))
-    .where(sql<boolean>`id = any(${distinct}::text[])`)
-    .execute();
-  return new Map(rows.map(({ id, name }) => [id, name]));
-}
+const keyNamesOf = (ids: readonly string[], context: NameContext) => namesOf("keys", ids, context);
+const accountNamesOf = (ids: readonly string[], context: NameContext) => namesOf("accounts", ids, context);
 
-async function accountNamesOf(
+type NameContext = Pick<Context, "database" | "scope">;
+
+/** The names by id, of those that the caller may see. */
+async function namesOf(
+  table: "keys" | "accounts",
   ids: readonly string[],
-  { database, scope }: Pick<Context, "database" | "scope">,
+  { database, scope }: NameContext,
 ): Promise<Map<string, string>> {
   const distinct = [...new Set(ids)];
   if (distinct.length === 0) return new Map();
   const rows = await database
-    .selectFrom("accounts")
+    .selectFrom(table)
     .select(["id", "name"])
-    .where(within("id", scope))
+    .where(within(table === "keys" ? "account" : "id", scope))
     .where(sql<boolean>`id = any(${distinct}::text[])`)
     .execute();
   return new Map(rows.map(({ id, name }) => [id, name]));

@@ -1,7 +1,6 @@
 /** A caller reads which requests of its own key wait, at all ingresses: `GET /v1/queue`. */
 import type { FastifyInstance } from "fastify";
 import { LiveMap } from "#relay/live-map.ts";
-import type { Clock } from "#service/clock.ts";
 import { type CommandAnswers, commandIngresses, countOf, itemsOf } from "#service/generation-commands.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
@@ -13,7 +12,6 @@ const listedMax = 100;
 export interface OwnQueueOptions extends RedisWait {
   redis: Redis;
   keyspace: Keyspace;
-  clock: Clock;
 }
 
 /** However often a caller asks, its list is made once in `ownQueueMs`. */

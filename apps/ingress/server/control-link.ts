@@ -4,7 +4,6 @@
  */
 import { Agent, request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import type { Readable } from "node:stream";
-import { buffer } from "node:stream/consumers";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import {
   type CallerClaims,
@@ -16,6 +15,7 @@ import {
 } from "#access/internal-signature.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { Clock } from "#service/clock.ts";
+import { boundedBytes } from "#wire/bounded-bytes.ts";
 import { controlFailureBytesMax, controlSilenceMs } from "../common/bounds.ts";
 import { unavailable } from "../common/failures.ts";
 import { Refusal, type Result, valueOrThrow } from "../common/refusal.ts";
@@ -91,7 +91,8 @@ export class ControlLink {
       return undefined;
     }
     const name = decodeURIComponent(String(answer.headers[internalNameHeader] ?? ""));
-    return { name, type: String(answer.headers["content-type"] ?? ""), bytes: await buffer(answer) };
+    const bytes = await boundedBytes(answer, bytesMax);
+    return bytes && { name, type: String(answer.headers["content-type"] ?? ""), bytes };
   }
 
   /** The answer of control, as soon as it begins, unless it is a failure. */
@@ -169,12 +170,6 @@ const passedHeadersOf = (headers: FastifyRequest["headers"]) =>
 const ownHeaders = new Set(["connection", "keep-alive", "transfer-encoding", "date"]);
 
 async function failureIn(answer: IncomingMessage): Promise<Failure> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > controlFailureBytesMax) return controlUnreachable;
-    chunks.push(chunk);
-  }
-  return JSON.parse(Buffer.concat(chunks).toString()) as Failure;
+  const bytes = await boundedBytes(answer, controlFailureBytesMax);
+  return bytes === undefined ? controlUnreachable : (JSON.parse(bytes.toString()) as Failure);
 }

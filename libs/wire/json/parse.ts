@@ -38,7 +38,7 @@ export function parseExact(text: string): unknown {
 export function parsedObject(bytes: Buffer): JsonObject | undefined {
   try {
     const value = parseExact(textOfJson(bytes));
-    return isObject(value) && !Array.isArray(value) ? value : undefined;
+    return plainObjectOf(value);
   } catch {
     return undefined;
   }
@@ -70,7 +70,11 @@ export const isObject = (value: unknown): value is JsonObject => typeof value ==
 export const isPresent = (value: unknown) => value !== undefined && value !== null;
 
 /** The value if it is an object, otherwise {}. For reading untrusted values. */
-export const objectOf = (value: unknown) => (isObject(value) && !Array.isArray(value) ? value : {});
+export const objectOf = (value: unknown): JsonObject => plainObjectOf(value) ?? {};
+
+/** The value if it is an object and no list, otherwise undefined. */
+export const plainObjectOf = (value: unknown): JsonObject | undefined =>
+  isObject(value) && !Array.isArray(value) ? value : undefined;
 
 /** The value if it is a list, otherwise []. */
 export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);

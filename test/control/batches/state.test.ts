@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { batchStates, endStateOf, finalStates, stateAfter, statesBefore } from "../../../apps/control/batches/state.ts";
+import { batchStates } from "#api/batches.ts";
+import { endStateOf, finalStates, stateAfter, statesBefore } from "../../../apps/control/batches/state.ts";
 
 const events = ["accept", "reject", "cancel", "finish", "close"] as const;
 
