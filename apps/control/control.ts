@@ -206,7 +206,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     const { files, objects } = await openFiles({ database, config, secret, clock, log });
     const sweeping = files.startSweeping();
     opened.defer(() => sweeping.close());
-    const fileRoutes = { files, receiver: new FileReceiver(files), now: () => clock.epoch() };
+    const fileRoutes = { files, receiver: new FileReceiver(files) };
     addOpenAiFileRoutes(internal, fileRoutes);
     addOpenAiUploadRoutes(internal, fileRoutes);
     addAnthropicFileRoutes(internal, fileRoutes);

@@ -42,7 +42,7 @@ async function serverOf(database: Database, objects: ObjectStore = new Directory
   const server = createInternalServer({ secret, callsPerMinute: 60, clock: systemClock, log });
   const config = { fileBytesMax: 1 << 20, accountFileBytesMax: 1 << 20, accountFilesMax: 10 };
   const files = new FileStore({ database, objects, secret, config, clock: systemClock, log });
-  addOpenAiFileRoutes(server, { files, receiver: new FileReceiver(files), now: systemClock.epoch });
+  addOpenAiFileRoutes(server, { files, receiver: new FileReceiver(files) });
   const call = (method: Method, url: string, headers: Record<string, string>, payload?: string) =>
     server.inject({ method, url, headers, ...(payload !== undefined && { payload }) });
   return { call, lines };

@@ -12,15 +12,15 @@ const listBounds = { default: 20, max: 1_000 };
 
 type WithId = { Params: { id: string } };
 
-export function addAnthropicFileRoutes(server: FastifyInstance, { files, receiver, now }: FileRoutesOptions): void {
+export function addAnthropicFileRoutes(server: FastifyInstance, { files, receiver }: FileRoutesOptions): void {
   server.post("/anthropic/files", async (request, reply) => {
-    const received = await receiver.receiveForm(request, { field: "file" }, ({ fields, file }) => {
+    const received = await receiver.receiveForm(request, { field: "file" }, ({ fields, file }, { createdAt }) => {
       if (file === undefined) return noFileIn("file");
       const life = fields.get("expires_in_seconds");
       const { min, max } = expiryBounds;
       if (life !== undefined && !(/^\d{1,9}$/.test(life) && Number(life) >= min && Number(life) <= max))
         return invalid(`expires_in_seconds: must be an integer from ${min} to ${max}.`, "expires_in_seconds");
-      const expires_at = life === undefined ? null : new Date(now() + Number(life) * 1_000);
+      const expires_at = life === undefined ? null : new Date(createdAt + Number(life) * 1_000);
       return { value: { name: file.name, purpose: "user_data", media_type: file.mediaType, expires_at } };
     });
     return "failure" in received ? sendFailure(reply, received.failure) : fileOf(received.value);

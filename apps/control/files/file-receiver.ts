@@ -9,7 +9,8 @@ import type { FileDetails, FileResult, FileStore, NewFile } from "./file-store.t
 
 /** A file in a field of a form. */
 type FormFileOptions = Pick<NewFile, "upload"> & { field: string };
-type DetailsOf = (form: Form, bytes: number) => FileResult<FileDetails>;
+/** `createdAt` in epoch milliseconds: a life begins then. */
+type DetailsOf = (form: Form, arrived: Pick<ArrivingFile, "bytes" | "createdAt">) => FileResult<FileDetails>;
 type ArrivingFile = Extract<Awaited<ReturnType<FileStore["begin"]>>, { value: unknown }>["value"];
 
 export class FileReceiver {
@@ -21,7 +22,7 @@ export class FileReceiver {
     this.#files = files;
   }
 
-  /** `detailsOf` gets the whole form and the size of its file. */
+  /** `detailsOf` gets the whole form and its file, which has arrived. */
   receiveForm(
     request: FastifyRequest,
     { field, upload }: FormFileOptions,
@@ -29,7 +30,7 @@ export class FileReceiver {
   ): Promise<FileResult<FileRow>> {
     return this.#receive(request, upload, async (arriving) => {
       const form = await readForm(request, field, (source) => arriving.write(source));
-      return "failure" in form ? form : detailsOf(form, arriving.bytes);
+      return "failure" in form ? form : detailsOf(form, arriving);
     });
   }
 

@@ -367,6 +367,11 @@ class ArrivingFile {
     return this.#bytes;
   }
 
+  /** Epoch milliseconds. */
+  get createdAt(): number {
+    return this.#row.created_at.getTime();
+  }
+
   /**
    * Stores the bytes. Returns why they cannot be stored; rejects when the source, the object store
    * or the database fails. In all these cases nothing is left of the file.

@@ -19,14 +19,12 @@ type WithId = { Params: { id: string } };
 export interface FileRoutesOptions {
   files: FileStore;
   receiver: FileReceiver;
-  /** Epoch milliseconds. */
-  now(): number;
 }
 
-export function addOpenAiFileRoutes(server: FastifyInstance, { files, receiver, now }: FileRoutesOptions): void {
+export function addOpenAiFileRoutes(server: FastifyInstance, { files, receiver }: FileRoutesOptions): void {
   server.post("/openai/files", async (request, reply) => {
-    const received = await receiver.receiveForm(request, { field: "file" }, (form, bytes) =>
-      detailsOf(form, bytes, now()),
+    const received = await receiver.receiveForm(request, { field: "file" }, (form, arriving) =>
+      detailsOf(form, arriving),
     );
     return "failure" in received ? sendFailure(reply, received.failure) : openAiFileOf(received.value);
   });
@@ -96,7 +94,10 @@ export const invalid = (message: string, param: string) => ({
   failure: { code: "invalid_request", message, param } as const satisfies Failure,
 });
 
-function detailsOf({ fields, file }: Form, bytes: number, now: number): FileResult<FileDetails> {
+function detailsOf(
+  { fields, file }: Form,
+  { bytes, createdAt }: { bytes: number; createdAt: number },
+): FileResult<FileDetails> {
   if (file === undefined) return noFileIn("file");
   const [anchor, seconds] = ["anchor", "seconds"].map((field) => fields.get(`expires_after[${field}]`));
   const expiry = anchor === undefined && seconds === undefined ? undefined : { anchor, seconds: Number(seconds ?? "") };
@@ -107,7 +108,7 @@ function detailsOf({ fields, file }: Form, bytes: number, now: number): FileResu
   return {
     value: {
       ...{ name, purpose, media_type: mediaType },
-      expires_at: lifeSeconds === null ? null : new Date(now + lifeSeconds * 1_000),
+      expires_at: lifeSeconds === null ? null : new Date(createdAt + lifeSeconds * 1_000),
     },
   };
 }
