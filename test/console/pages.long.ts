@@ -18,6 +18,7 @@ const titles: Record<string, [string, string]> = {
   "/playground": ["Playground", "试验场"],
   "/usage": ["Usage", "用量"],
   "/requests": ["Requests", "请求"],
+  "/batches": ["Batches", "批处理"],
   "/operations": ["Operations", "运维"],
   "/catalogue": ["Catalogue", "目录"],
   "/accounts": ["Accounts", "账户"],

@@ -9,8 +9,9 @@ import type { BrowserContextOptions, Page } from "playwright-core";
 import { buildConsole } from "../../apps/console/build.ts";
 import { atEnd } from "./at-end.ts";
 import { launchBrowser } from "./browser.ts";
-import { startControl, type TestControl } from "./control.ts";
-import { type Gateway, type GatewayOptions, startGateway } from "./gateway.ts";
+import type { TestControl } from "./control.ts";
+import { type FilesGateway, startFilesGateway } from "./files.ts";
+import type { Gateway, GatewayOptions } from "./gateway.ts";
 
 const timeoutMs = 30_000;
 
@@ -32,6 +33,7 @@ export interface OpenPage extends AsyncDisposable {
 export interface TestConsole extends AsyncDisposable {
   readonly gateway: Gateway;
   readonly control: TestControl;
+  readonly addAccount: FilesGateway["addAccount"];
   /** Opens an address of the console, such as /models. */
   open(path: string, options?: OpenOptions): Promise<OpenPage>;
 }
@@ -49,31 +51,23 @@ function builtConsole(): Promise<string> {
   return building;
 }
 
+/** A console whose callers have files and batches. `environment` is for control alone. */
 export async function startConsole(
   options: GatewayOptions = {},
   environment: Record<string, string> = {},
 ): Promise<TestConsole> {
   await using started = new AsyncDisposableStack();
-  const [gateway, consoleDirectory] = await Promise.all([startGateway(options), builtConsole()]);
-  started.use(gateway);
-  const control = started.use(
-    await startControl({
-      REDIS_URL: gateway.redis.url,
-      SLUICE_CATALOGUE: gateway.catalogueFile,
-      SIMULATOR_URL: gateway.simulatorUrl,
-      GATEWAY_URL: gateway.url,
-      CONSOLE_DIRECTORY: consoleDirectory,
-      ...environment,
-    }),
-  );
+  const control = builtConsole().then((directory) => ({ CONSOLE_DIRECTORY: directory, ...environment }));
+  const files = started.use(await startFilesGateway({ ...options, withBatches: true, control }));
   const browser = await launchBrowser();
   started.defer(() => browser.close());
-  const hosts = new Set([control.url, gateway.url].map((url) => new URL(url).host));
+  const hosts = new Set([files.control.url, files.gateway.url].map((url) => new URL(url).host));
   const resources = started.move();
 
   return {
-    gateway,
-    control,
+    gateway: files.gateway,
+    control: files.control,
+    addAccount: files.addAccount,
     async open(path, { isSignedIn = true, expected, ...contextOptions } = {}) {
       const context = await browser.newContext({ locale: "en-US", ...contextOptions });
       context.setDefaultTimeout(timeoutMs);
@@ -91,11 +85,11 @@ export async function startConsole(
         if (protocol.startsWith("http") && !hosts.has(host)) faults.push(`request to a foreign host: ${request.url()}`);
       });
       if (isSignedIn) {
-        const response = await control.call("POST", "/sign-in-links", {});
+        const response = await files.control.call("POST", "/sign-in-links", {});
         const { url } = (await response.json()) as { url: string };
         await context.request.get(url);
       }
-      await page.goto(`${control.url}${path}`);
+      await page.goto(`${files.control.url}${path}`);
       return {
         page,
         async [Symbol.asyncDispose]() {

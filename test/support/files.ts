@@ -18,7 +18,10 @@ export interface FilesGateway extends AsyncDisposable {
 
 /** `control` is for control alone; `withBatches` lets it send lines of batches to the ingress. */
 export async function startFilesGateway(
-  options: GatewayOptions & { control?: Record<string, string>; withBatches?: boolean } = {},
+  options: GatewayOptions & {
+    control?: Record<string, string> | Promise<Record<string, string>>;
+    withBatches?: boolean;
+  } = {},
 ): Promise<FilesGateway> {
   await using opened = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "sluice-files-"));
@@ -37,11 +40,12 @@ export async function startFilesGateway(
       REDIS_URL: gateway.redis.url,
       SLUICE_CATALOGUE: gateway.catalogueFile,
       SIMULATOR_URL: gateway.simulatorUrl,
+      GATEWAY_URL: gateway.url,
       INTERNAL_SECRET,
       CONTROL_INTERNAL_ADDRESS: address,
       FILES_DIRECTORY: objects,
       ...(options.withBatches && { INGRESS_URL: gateway.url }),
-      ...options.control,
+      ...(await options.control),
     }),
   );
   const resources = opened.move();

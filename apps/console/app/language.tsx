@@ -31,6 +31,8 @@ export interface Formats {
   day(iso: string | number): string;
   /** Such as "3 minutes ago". */
   ago(iso: string | null): string;
+  /** Such as "in 3 minutes". */
+  until(iso: string | null): string;
 }
 
 export function useFormats(): Formats {
@@ -79,7 +81,8 @@ function formatsOf(language: Language): Formats {
           : `${numbers.format(Math.round(value / 104_857.6) / 10)} MiB`,
     time: (iso) => times.format(new Date(iso)),
     day: (iso) => days.format(new Date(iso)),
-    ago: (iso) => (iso === null ? "–" : agoText(relative, Date.now() - Date.parse(iso))),
+    ago: (iso) => (iso === null ? "–" : spanText(relative, Math.min(0, Date.parse(iso) - Date.now()))),
+    until: (iso) => (iso === null ? "–" : spanText(relative, Math.max(0, Date.parse(iso) - Date.now()))),
   };
 }
 
@@ -89,7 +92,8 @@ const spans = [
   ["minute", 60_000],
 ] as const;
 
-function agoText(relative: Intl.RelativeTimeFormat, ms: number): string {
-  for (const [unit, span] of spans) if (ms >= span) return relative.format(-Math.floor(ms / span), unit);
-  return relative.format(-Math.max(0, Math.floor(ms / 1_000)), "second");
+/** `ms` from now; before it if negative. */
+function spanText(relative: Intl.RelativeTimeFormat, ms: number): string {
+  for (const [unit, span] of spans) if (Math.abs(ms) >= span) return relative.format(Math.trunc(ms / span), unit);
+  return relative.format(Math.trunc(ms / 1_000), "second");
 }

@@ -2,6 +2,7 @@ import { translated } from "./texts.ts";
 
 export const useShellTexts = translated({
   en: {
+    batches: "Batches",
     skip: "To the content",
     navigation: "Pages",
     menu: "Menu",
@@ -13,6 +14,7 @@ export const useShellTexts = translated({
     reference: "API reference",
   },
   zh: {
+    batches: "批处理",
     skip: "跳到内容",
     navigation: "页面",
     menu: "菜单",

@@ -5,6 +5,7 @@ import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { type ComponentType, useEffect } from "react";
 import {
   AuditIcon,
+  BatchIcon,
   ChatIcon,
   FileIcon,
   GaugeIcon,
@@ -42,6 +43,7 @@ const entries: Entry[] = [
   { to: "/playground", text: "playground", icon: ChatIcon },
   { to: "/usage", text: "usage", icon: UsageIcon },
   { to: "/requests", text: "requests", icon: ListIcon },
+  { to: "/batches", text: "batches", icon: BatchIcon },
   { to: "/operations", text: "operations", icon: GaugeIcon, isFor: isOperator },
   { to: "/catalogue", text: "catalogue", icon: FileIcon, isFor: isOperator },
   { to: "/accounts", text: "accounts", icon: PeopleIcon },

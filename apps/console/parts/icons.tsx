@@ -27,6 +27,7 @@ export const ModelIcon = () => <Icon path="M8 2l5.5 3v6L8 14l-5.5-3V5zM2.5 5L8 8
 export const ChatIcon = () => <Icon path="M2.5 3h11v8h-6L4 14v-3H2.5z" />;
 export const UsageIcon = () => <Icon path="M2.5 13.5h11M4.5 11V8M8 11V3M11.5 11V6" />;
 export const ListIcon = () => <Icon path="M5.5 4H14M5.5 8H14M5.5 12H14M2.5 4v0M2.5 8v0M2.5 12v0" />;
+export const BatchIcon = () => <Icon path="M8 2l6 3-6 3-6-3zM2 8l6 3 6-3M2 11l6 3 6-3" />;
 export const GaugeIcon = () => <Icon path="M2.5 12a6 6 0 1 1 11 0M8 10l2.5-3.5" />;
 export const FileIcon = () => <Icon path="M4 2h5l3 3v9H4zM9 2v3h3M6 8.5h4M6 11h4" />;
 export const PeopleIcon = () => (

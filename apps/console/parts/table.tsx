@@ -21,7 +21,7 @@ import { useTexts } from "../app/texts.ts";
 import { Cut } from "./facts.tsx";
 import { Loaded, type Reading } from "./page.tsx";
 
-export type CellColor = "teal" | "yellow" | "red" | "orange" | "gray";
+export type CellColor = "teal" | "blue" | "yellow" | "red" | "orange" | "gray";
 
 export const StateCell = ({ color, children }: { color: CellColor; children: ReactNode }) => (
   <span
