@@ -253,8 +253,8 @@ export class AdmissionQueue<Item extends string | number> {
         const { reserved, passed } = this.#groups.get(name) as GroupState;
         return passed < reserved * slots;
       };
-      for (const [priority, queue] of this.#queued.entries()) {
-        const item = queue.take(mayGoAt(priority), isBelow);
+      for (const priority of priorities) {
+        const item = this.#takeOf(priority, mayGoAt, isBelow);
         if (item !== undefined) return item;
       }
     }
@@ -265,11 +265,20 @@ export class AdmissionQueue<Item extends string | number> {
         return item;
       }
     }
-    for (const [priority, queue] of this.#queued.entries()) {
-      const item = queue.size === 0 ? undefined : queue.take(mayGoAt(priority));
+    for (const priority of priorities) {
+      const item = this.#takeOf(priority, mayGoAt);
       if (item !== undefined) return item;
     }
     return undefined;
+  }
+
+  #takeOf(
+    priority: Priority,
+    mayGoAt: (priority: Priority) => MayGo | undefined,
+    isBelow?: (group: string) => boolean,
+  ): Item | undefined {
+    const queue = this.#queued[priority] as FairQueue<Item>;
+    return queue.size === 0 ? undefined : queue.take(mayGoAt(priority), isBelow);
   }
 
   /** The tokens that count for an item that leaves. */

@@ -53,8 +53,7 @@ export function addFileRoutes(server: FastifyInstance, options: ControlRoutesOpt
       reply.raw.once("close", () => slot.end());
       return link.forward(request, reply, { path: controlPathOf(request), claims: claimsOf(request) });
     };
-    for (const url of paths)
-      scope.route({ method: ["GET", "POST", "DELETE"], url, config: { isStreamed: true }, handler });
+    for (const url of paths) scope.route({ method: ["GET", "POST", "DELETE"], url, handler });
   });
 }
 

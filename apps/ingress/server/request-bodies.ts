@@ -30,11 +30,9 @@ const reservedAhead = 4;
 export const noBytes = Buffer.alloc(0);
 
 declare module "fastify" {
-  interface FastifyContextConfig {
-    /** The handler takes the body as it arrives, in `request.body`. */
-    isStreamed?: boolean;
-  }
   interface FastifyRequest {
+    /** The handler takes the body as it arrives, in `request.body`. */
+    isStreamed: boolean;
     /** The body, decompressed; empty where there is none. */
     bytes: Buffer;
     /** The request's part of the memory for bodies; its generation takes it over. */
@@ -80,6 +78,7 @@ export class RequestBodies {
 
   /** Makes the server accept JSON bodies. */
   addTo(server: FastifyInstance): void {
+    server.decorateRequest("isStreamed", false);
     server.decorateRequest("bytes");
     server.decorateRequest("bodyClaim");
     server.addHook("preParsing", async (request, reply, payload) => this.#receive(request, reply, payload));
@@ -93,8 +92,12 @@ export class RequestBodies {
     scope.addContentTypeParser("multipart/form-data", { parseAs: "buffer" }, this.#keepBytes);
   }
 
-  /** Makes the routes of a scope take any body as a stream; they have `isStreamed`. */
+  /** Makes the routes of a scope take any body as a stream. */
   takeStreams(scope: FastifyInstance): void {
+    scope.addHook("onRequest", (request, _reply, done) => {
+      request.isStreamed = true;
+      done();
+    });
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser("*", (_request, body, done) => done(null, body));
   }
@@ -126,7 +129,7 @@ export class RequestBodies {
 
   #receive(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): RequestPayload {
     const { config, clock } = this.#options;
-    const { isStreamed } = request.routeOptions.config;
+    const { isStreamed } = request;
     const body = isStreamed ? this.#passed(request, payload) : this.#admit(request, reply, payload);
     if (request.headers.expect !== undefined) reply.raw.writeContinue();
     const { socket, complete } = request.raw;

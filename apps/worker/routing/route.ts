@@ -7,6 +7,7 @@ import {
   type Target,
   type UpstreamTimeouts,
 } from "#catalogue/catalogue.ts";
+import { isLimit } from "./slots.ts";
 import { drawnByWeight } from "./strategies.ts";
 
 export interface Candidate {
@@ -22,6 +23,10 @@ export interface Candidate {
    */
   name: string;
   timeouts: UpstreamTimeouts;
+  /** The vendor's. */
+  host: string;
+  /** The catalogue limits the calls of the target, its credential or its upstream. */
+  isLimited: boolean;
 }
 
 /**
@@ -88,21 +93,24 @@ function candidateOf(
   const timeouts = { ...upstream.timeouts, ...model.timeouts, ...target.timeouts };
   const { model: targetModel, pattern = targetModel } = target;
   const [key, name] = [targetModel, pattern].map((text) => `${target.upstream}/${text}`) as [string, string];
-  return [{ model, target, upstream, key, name, timeouts }];
+  const host = URL.parse(upstream.baseUrl)?.hostname ?? "";
+  const isLimited = [upstream, upstream.credentialLimits, target].some((limits) => limits && isLimit(limits));
+  return [{ model, target, upstream, key, name, timeouts, host, isLimited }];
 }
 
 /** The targets in the order of the catalogue, neighbours with weights in theirs. */
 function inTurn(route: readonly Candidate[], order: TargetOrder): Candidate[] {
   const ordered: Candidate[] = [];
   let weighted: Candidate[] = [];
+  const ranked = (neighbours: Candidate[]) => (neighbours.length < 2 ? neighbours : order.ranked(neighbours));
   for (const candidate of route) {
     if (candidate.target.weight !== undefined) {
       weighted.push(candidate);
       continue;
     }
-    ordered.push(...order.ranked(weighted), candidate);
+    ordered.push(...ranked(weighted), candidate);
     weighted = [];
   }
-  ordered.push(...order.ranked(weighted));
+  ordered.push(...ranked(weighted));
   return order.arranged(ordered);
 }

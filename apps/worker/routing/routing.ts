@@ -11,7 +11,7 @@ import type { Upstreams } from "../upstream/upstreams.ts";
 import type { CircuitBreakers } from "./circuit-breakers.ts";
 import { type Chosen, type Credentials, idOf, type Refusal } from "./credentials.ts";
 import type { Candidate } from "./route.ts";
-import type { CallLimits, FullSlots, LimitScope, Slot, Slots } from "./slots.ts";
+import { type FullSlots, freeSlot, isLimit, type LimitScope, type Slot, type Slots } from "./slots.ts";
 import type { VendorCall, VendorLimits } from "./vendor-limits.ts";
 
 export type BlockedBy = "circuit breaker" | "concurrency" | "credential" | "rate-limit";
@@ -98,7 +98,9 @@ export class Routing {
       this.#circuitBreakers.failed(key, upstream.circuitBreakerFailuresMax);
       return { kind: "blocked", by: "circuit breaker", forMs: absentMs };
     }
-    const taken = await this.#takeSlot(candidate, request, chosen.credential);
+    const { credential } = chosen;
+    const taken =
+      this.#takeUnlimited(candidate, request, credential) ?? (await this.#takeSlot(candidate, request, credential));
     if (taken.kind === "blocked") {
       if (isProbe) this.#circuitBreakers.unproven(key);
       return taken;
@@ -114,6 +116,21 @@ export class Routing {
         if (isProbe && outcome !== "answered" && outcome !== "transient") this.#circuitBreakers.unproven(key);
       },
     };
+  }
+
+  /** At once, where neither the catalogue nor the vendor limits the calls; otherwise undefined. */
+  #takeUnlimited(
+    { upstream, key, host, isLimited }: Candidate,
+    { inputTokens }: CallRequest,
+    credential: string | undefined,
+  ): Taken | undefined {
+    if (isLimited) return undefined;
+    if (upstream.rateLimitHeaders === "ignore") return { kind: "taken", credential, slot: freeSlot, call: undefined };
+    const call = this.#vendorLimits.takeUnlimited(idOf(key, credential), host, {
+      inputTokens,
+      outputTokensMax: undefined,
+    });
+    return call && { kind: "taken", credential, slot: freeSlot, call };
   }
 
   /** With this credential, or the next one that has a slot and is within its vendor's limits. */
@@ -141,8 +158,7 @@ export class Routing {
     { holder, inputTokens, outputTokensMax }: CallRequest,
     credential: string | undefined,
   ): Promise<Taken | FullSlots> {
-    const { upstream, name: target, key } = candidate;
-    const host = hostOf(upstream);
+    const { upstream, name: target, key, host } = candidate;
     const scopes = scopesOf(candidate, credential);
     const id = idOf(key, credential);
     const countsMaxTokens =
@@ -218,17 +234,5 @@ function scopesOf({ upstream, target, key }: Candidate, credential = ""): LimitS
   if (upstream.credentialLimits !== undefined)
     scopes.push({ name: `credential:${credential}`, limits: upstream.credentialLimits });
   scopes.push({ name: `target:${credential}:${key}`, limits: target });
-  return scopes.filter(({ limits }) => isLimited(limits));
-}
-
-const isLimited = ({ concurrencyMax, requestsPerMinute, tokensPerMinute }: CallLimits): boolean =>
-  concurrencyMax !== undefined || requestsPerMinute !== undefined || tokensPerMinute !== undefined;
-
-const hosts = new WeakMap<CatalogueUpstream, string>();
-
-/** The host of an upstream's address. */
-function hostOf(upstream: CatalogueUpstream): string {
-  const host = hosts.get(upstream) ?? URL.parse(upstream.baseUrl)?.hostname ?? "";
-  hosts.set(upstream, host);
-  return host;
+  return scopes.filter(({ limits }) => isLimit(limits));
 }

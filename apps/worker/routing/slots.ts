@@ -14,6 +14,9 @@ export interface CallLimits {
   tokensPerMinute?: number | undefined;
 }
 
+export const isLimit = ({ concurrencyMax, requestsPerMinute, tokensPerMinute }: CallLimits): boolean =>
+  concurrencyMax !== undefined || requestsPerMinute !== undefined || tokensPerMinute !== undefined;
+
 /** The limits of an upstream, or of a credential or target there, which `name` tells apart. */
 export interface LimitScope {
   /** Empty for the upstream itself. */
@@ -120,7 +123,8 @@ redis.call("PEXPIRE", KEYS[1], ARGV[1] * 2)
 return 1
 `);
 
-const freeSlot: Slot = { release: () => undefined };
+/** The slot of a call that nothing limits. */
+export const freeSlot: Slot = { release: () => undefined };
 
 export class Slots {
   readonly #redis: Redis;

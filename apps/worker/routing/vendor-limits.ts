@@ -176,6 +176,8 @@ export class VendorLimits {
   readonly #means = new Map<string, TokenMeans>();
   /** The needs of calls whose responses have not begun, by target and credential. */
   readonly #unanswered = new Map<string, Needs>();
+  /** Calls of targets whose vendors state no limits are not counted, and share one of these. */
+  readonly #uncounted = new Map<string, VendorCall>();
 
   constructor(deps: VendorLimitsDeps) {
     this.#deps = deps;
@@ -192,12 +194,21 @@ export class VendorLimits {
    */
   take(id: string, host: string, need: CallNeed): VendorCall | number | Promise<VendorCall | number> {
     const target = this.#targets.get(id);
+    if (target === undefined) return this.#takeUnlimited(id, host, need);
     const needs = this.#needsOf(id, need);
-    if (target === undefined) return this.#call(id, host, need, needs);
     const waitMs = this.#waitMs(target, needs);
     if (waitMs > 0) return waitMs;
     if (this.#spend(target, needs)) return this.#call(id, host, need, needs);
     return this.#takeBlock(id, host, need, needs);
+  }
+
+  /** A call at once, if the vendor stated no limits of this target; undefined if it did. */
+  takeUnlimited(id: string, host: string, need: CallNeed): VendorCall | undefined {
+    return this.#targets.has(id) ? undefined : this.#takeUnlimited(id, host, need);
+  }
+
+  #takeUnlimited(id: string, host: string, need: CallNeed): VendorCall {
+    return this.#uncounted.get(id) ?? this.#call(id, host, need, this.#needsOf(id, need));
   }
 
   /** A worker announced something. */
@@ -218,7 +229,8 @@ export class VendorLimits {
       return [one.name, { ...one, ...own }];
     });
     const target = { buckets: new Map(buckets), taking: undefined };
-    this.#keep(id, target);
+    this.#keep(this.#targets, id, target);
+    this.#uncounted.delete(id);
     // Others must not take what these calls use.
     if (present === undefined && unanswered !== undefined) void this.#fill(id, target, noNeeds);
   }
@@ -322,7 +334,8 @@ export class VendorLimits {
     return {
       answered: (headers) => {
         answer();
-        this.#learn(id, rateLimitsIn(headers, this.#deps.clock.epoch(), host));
+        this.#learn(id, headers, host);
+        if (!this.#targets.has(id)) this.#keep(this.#uncounted, id, this.#uncountedCall(id, host));
       },
       over: (usage) => {
         answer();
@@ -335,6 +348,14 @@ export class VendorLimits {
     };
   }
 
+  #uncountedCall(id: string, host: string): VendorCall {
+    return {
+      answered: (headers) => this.#learn(id, headers, host),
+      over: () => undefined,
+      giveBack: () => undefined,
+    };
+  }
+
   #count(id: string, needs: Needs, factor: number): void {
     const sums = this.#unanswered.get(id) ?? { ...noNeeds };
     for (const counts of countKinds) sums[counts] += factor * needs[counts];
@@ -343,7 +364,8 @@ export class VendorLimits {
   }
 
   /** A response says how much is left. */
-  #learn(id: string, limits: readonly RateLimit[]): void {
+  #learn(id: string, headers: Readonly<Record<string, Header>>, host: string): void {
+    const limits = rateLimitsIn(headers, this.#deps.clock.epoch(), host);
     if (limits.length === 0) return;
     const buckets = this.#targets.get(id)?.buckets;
     const terms = limits.map(({ max, resetMs, ...limit }): LimitTerms => {
@@ -411,18 +433,17 @@ export class VendorLimits {
       if (over < 0 || bucket.blockUntil > now) bucket.block += over;
     }
     const mean = (old: number, last: number) => old + (last - old) * meanWeight;
-    this.#means.delete(id);
-    if (this.#means.size >= limitedTargetsMax) this.#means.delete(this.#means.keys().next().value as string);
-    this.#means.set(id, {
+    this.#keep(this.#means, id, {
       inputFactor: mean(inputFactor, Math.min(inputFactorMax, input / Math.max(1, inputTokens))),
       outputTokens: mean(outputTokens, usage.outputTokens),
     });
   }
 
-  #keep(id: string, target: LimitedTarget): void {
-    this.#targets.delete(id);
-    if (this.#targets.size >= limitedTargetsMax) this.#targets.delete(this.#targets.keys().next().value as string);
-    this.#targets.set(id, target);
+  /** As the newest entry; the oldest makes room. */
+  #keep<Value>(map: Map<string, Value>, id: string, value: Value): void {
+    map.delete(id);
+    if (map.size >= limitedTargetsMax) map.delete(map.keys().next().value as string);
+    map.set(id, value);
   }
 }
 
