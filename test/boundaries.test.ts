@@ -90,7 +90,7 @@ const floors: Record<string, string[][]> = {
 /** Packages that only some folders may use; all others are free. */
 const packages: Record<string, string[]> = {
   bullmq: ["libs/relay/redis"],
-  undici: ["apps/worker", "apps/control/alerts", "apps/control/batches", "libs/service"],
+  undici: ["apps/worker", "apps/control/alerts", "apps/control/webhooks", "apps/control/batches", "libs/service"],
   "google-auth-library": ["apps/worker"],
   "@smithy": ["apps/worker"],
   "@aws-sdk": ["apps/worker", "libs/objects"],
@@ -102,6 +102,7 @@ const packages: Record<string, string[]> = {
   "@electric-sql": ["apps/control"],
   "better-auth": ["apps/control"],
   nodemailer: ["apps/control"],
+  standardwebhooks: ["apps/control/webhooks"],
   "@scalar": ["apps/control"],
   ioredis: ["libs/service"],
   "@opentelemetry": ["libs/tracing"],

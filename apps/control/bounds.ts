@@ -278,6 +278,8 @@ export const linePauseMs = 1_000;
 export const linePauseMsMax = 60_000;
 /** How long running lines may take when the process stops. */
 export const lineDrainMs = 5_000;
+/** Inputs that one process checks for the console at the same time. */
+export const batchChecksMax = 2;
 /** The time in which a batch is executed. */
 export const batchWindowMs = 86_400_000;
 /** A request that creates a batch without lines in it. */
@@ -294,3 +296,30 @@ export const batchesSweptTogether = 100;
 export const chunkRowsMax = 500;
 /** How long results are stored after the end of a batch. */
 export const batchResultsDays = 30;
+
+// Webhooks of accounts.
+export const webhooksOfAccountMax = 20;
+/** Deliveries that are kept: for so many days, and so many of each account. */
+export const deliveryDays = 30;
+export const deliveriesOfAccountMax = 10_000;
+/** Attempts that are listed. */
+export const attemptsListedMax = 20;
+/** How often deliveries are looked for that are due, and how many run at once. */
+export const deliveriesEveryMs = 1_000;
+export const deliveriesRunningMax = 64;
+export const deliveriesOfWebhookMax = 8;
+/** How long a receiver may take to answer. A claim on a delivery lasts longer. */
+export const deliveryMs = 20_000;
+export const deliveryClaimMs = 60_000;
+/** The first pause before another attempt, the factor of the next ones, and the longest. */
+export const deliveryPauseMs = 5_000;
+export const deliveryPauseFactor = 3;
+export const deliveryPauseMsMax = 6 * 3_600_000;
+/** Attempts end after this time. */
+export const deliveryWindowMs = 86_400_000;
+/** A webhook that has accepted nothing for so long is disabled. */
+export const webhookFailingMs = 5 * 86_400_000;
+/** Events that are taken at once. */
+export const eventsTakenMax = 500;
+/** How often deliveries are deleted that are no longer kept. */
+export const deliveriesSweptEveryMs = 600_000;

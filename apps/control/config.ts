@@ -110,7 +110,7 @@ const startSettings = {
   ),
   webhookNetworks: networksSetting(
     "WEBHOOK_NETWORKS",
-    "Private networks in which a webhook may be whose address is stored in the console, such as 10.0.0.0/8. None by default; ALERT_WEBHOOK_URL may name any address.",
+    "Private networks in which webhooks of accounts may be, and one for alerts whose address is stored in the console, such as 10.0.0.0/8. None by default; ALERT_WEBHOOK_URL may name any address.",
   ),
   internalAddress: textSetting(
     "CONTROL_INTERNAL_ADDRESS",

@@ -28,6 +28,7 @@ import { startAlerts } from "./alerts/start.ts";
 import type { ConsoleOptions } from "./api/console.ts";
 import { createApi } from "./api/server.ts";
 import { identifyBy } from "./api/tokens.ts";
+import type { BatchService } from "./batches/context.ts";
 import { batchHandlers } from "./batches/handlers.ts";
 import { openBatches } from "./batches/service.ts";
 import { catalogueHandlers } from "./catalogue/catalogue.ts";
@@ -39,7 +40,9 @@ import { openDatabase } from "./database/database.ts";
 import { addAnthropicFileRoutes } from "./files/anthropic-files.ts";
 import { addAttachmentRoutes } from "./files/attachments.ts";
 import { FileReceiver } from "./files/file-receiver.ts";
+import type { FileStore } from "./files/file-store.ts";
 import { addGeminiFileRoutes } from "./files/gemini-files.ts";
+import { fileHandlers } from "./files/handlers.ts";
 import { addOpenAiFileRoutes } from "./files/openai-files.ts";
 import { addOpenAiUploadRoutes } from "./files/openai-uploads.ts";
 import { openFiles } from "./files/start.ts";
@@ -59,6 +62,8 @@ import { createMail } from "./sign-in/mail.ts";
 import { authSecretOf } from "./sign-in/secret.ts";
 import { createSignIn } from "./sign-in/sign-in.ts";
 import { viewHandlers } from "./views/handlers.ts";
+import { webhookHandlers } from "./webhooks/handlers.ts";
+import { Webhooks } from "./webhooks/webhooks.ts";
 
 export type ControlProcessConfig = ControlConfig &
   Pick<ServiceConfig, "redisUrl" | "catalogueFile" | "namespace" | "operationsHost" | "operationsPort">;
@@ -146,6 +151,8 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     mail,
   });
   opened.defer(() => alerts.close());
+  const webhooks = new Webhooks({ database, redis, keyspace, secret, networks: config.webhookNetworks, clock, log });
+  opened.defer(() => webhooks.close());
   const auditRetention = startAuditRetention({ database, days: () => settings.current().auditDays, clock, log });
   opened.defer(() => auditRetention.close());
   registerControlMetrics(registry, { ledger, projection, redis });
@@ -156,6 +163,37 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const states = new LiveStates({ redis, keyspace, catalogue: catalogue.current, ledger, database: kind, clock });
   const changed = (account: string) => projection.projectAccount(account);
   const identify = async (request: FastifyRequest) => (await byToken(request)) ?? signIn.identify(request);
+  let files: FileStore | undefined;
+  let batches: BatchService | undefined;
+  const internal =
+    config.internalSecret === undefined
+      ? undefined
+      : createInternalServer({
+          secret: config.internalSecret,
+          callsPerMinute: config.callsPerMinute,
+          clock,
+          log,
+        });
+  if (internal !== undefined) {
+    const { files: store, objects } = await openFiles({ database, config, secret, clock, log });
+    files = store;
+    const sweeping = store.startSweeping();
+    opened.defer(() => sweeping.close());
+    const fileRoutes = { files: store, receiver: new FileReceiver(store) };
+    addOpenAiFileRoutes(internal, fileRoutes);
+    addOpenAiUploadRoutes(internal, fileRoutes);
+    addAnthropicFileRoutes(internal, fileRoutes);
+    addGeminiFileRoutes(internal, fileRoutes);
+    addAttachmentRoutes(internal, store);
+    batches = opened.use(
+      openBatches(internal, {
+        ...{ database, config, files: store, objects, secret, clock, log },
+        catalogue: catalogue.current,
+        internalSecret: config.internalSecret ?? "",
+      }),
+    );
+    opened.defer(() => internal.close());
+  }
   const api = await createApi({
     database,
     handlers: {
@@ -177,7 +215,9 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
       ...liveHandlers({ states, redis, keyspace, catalogue: catalogue.current }),
       ...settingsHandlers({ settings, mail, webhook: alerts.webhook }),
       ...viewHandlers,
-      ...batchHandlers,
+      ...batchHandlers(batches),
+      ...fileHandlers(files),
+      ...webhookHandlers({ secret, networks: config.webhookNetworks, wake: webhooks.wake }),
     },
     identify,
     addRoutes: async (server) => {
@@ -193,34 +233,6 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     version,
   });
   opened.defer(() => api.close());
-  const internal =
-    config.internalSecret === undefined
-      ? undefined
-      : createInternalServer({
-          secret: config.internalSecret,
-          callsPerMinute: config.callsPerMinute,
-          clock,
-          log,
-        });
-  if (internal !== undefined) {
-    const { files, objects } = await openFiles({ database, config, secret, clock, log });
-    const sweeping = files.startSweeping();
-    opened.defer(() => sweeping.close());
-    const fileRoutes = { files, receiver: new FileReceiver(files) };
-    addOpenAiFileRoutes(internal, fileRoutes);
-    addOpenAiUploadRoutes(internal, fileRoutes);
-    addAnthropicFileRoutes(internal, fileRoutes);
-    addGeminiFileRoutes(internal, fileRoutes);
-    addAttachmentRoutes(internal, files);
-    opened.use(
-      openBatches(internal, {
-        ...{ database, config, files, objects, secret, clock, log },
-        catalogue: catalogue.current,
-        internalSecret: config.internalSecret ?? "",
-      }),
-    );
-    opened.defer(() => internal.close());
-  }
   const own = { notReady: () => undefined, status: () => ({ ledger: ledger.counts }) };
   registerProcessMetrics(registry, { ...own, role: "control" });
   const id = `control-${randomUUID().slice(0, 8)}`;

@@ -18,6 +18,16 @@ import {
 } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
+/** The paths of requests of OpenAI's batches. */
+export const batchEndpoints = [
+  "/v1/chat/completions",
+  "/v1/responses",
+  "/v1/embeddings",
+  "/v1/completions",
+  "/v1/images/generations",
+  "/v1/moderations",
+] as const;
+
 /** The states of a batch, in their order. */
 export const batchStates = [
   "receiving",
@@ -32,6 +42,16 @@ export const batchStates = [
 ] as const;
 
 const count = (description: string) => Type.Integer({ minimum: 0, description });
+
+const faults = listOf(
+  object({
+    line: orNull(integer("Counts from 1; null for the whole input.")),
+    code: text(),
+    message: text(),
+    param: orNull(text("The field at fault.")),
+  }),
+  "Why its input is refused.",
+);
 
 const batch = object({
   id: id("The id of the batch, as the API of its vendor names it."),
@@ -57,18 +77,19 @@ const batch = object({
   outputTokens: count("By the ledger."),
   cost: money("What the account pays so far, by the ledger."),
   isOver: flag("Whether it has ended."),
-  faults: listOf(
-    object({
-      line: orNull(integer("Counts from 1; null for the whole input.")),
-      code: text(),
-      message: text(),
-      param: orNull(text("The field at fault.")),
-    }),
-    "Why its input was refused.",
-  ),
+  faults,
+  inputFile: orNull(id("The file of its requests; null if they were in its body.")),
+  outputFile: orNull(id("The file with its results; null where they are not in a file.")),
+  errorFile: orNull(id("The file with its failed requests.")),
 });
 
 const params = object({ batch: id("The id of a batch.") });
+
+const input = strictObject({
+  key: id("The id of a live key, with which its requests run."),
+  file: id("The id of a file of the key's account with the purpose `batch`: OpenAI's JSON lines."),
+  endpoint: oneOf(batchEndpoints, "The path of its requests."),
+});
 
 export const batchOperations = {
   listBatches: {
@@ -94,5 +115,40 @@ export const batchOperations = {
     access: "member",
     params,
     answer: batch,
+  },
+  checkBatch: {
+    method: "POST",
+    path: "/batches/check",
+    summary: "Checks the input of a batch. Nothing is created, and nothing runs.",
+    access: "member",
+    body: input,
+    answer: object({
+      requests: count("The requests that were read; not all where there are too many faults."),
+      bytes: count("Their bytes."),
+      inputTokens: count("The estimate that counts against the account's limit of enqueued tokens."),
+      faults,
+    }),
+  },
+  createBatch: {
+    method: "POST",
+    path: "/batches",
+    summary: "Creates a batch of a file. Its whole input is checked before any of it runs.",
+    access: "member",
+    body: input,
+    answer: batch,
+    status: 201,
+  },
+  downloadResults: {
+    method: "GET",
+    path: "/batches/:batch/results",
+    summary: "Reads the results of a batch that is over, as JSON lines in the order of its requests.",
+    access: "member",
+    params,
+    query: strictObject({
+      kind: optional(
+        oneOf(["output", "error"], "Only the answers, or only the failed requests; all of them by default."),
+      ),
+    }),
+    mediaType: "application/jsonl",
   },
 } as const satisfies Record<string, Operation>;

@@ -24,7 +24,10 @@ export interface Operation {
   readonly answer?: TSchema;
   /** The status of a success; 200 by default, 204 without an answer. */
   readonly status?: 200 | 201 | 202;
-  /** The answer as another media type, such as CSV: the handler returns a text. */
+  /**
+   * The answer as another media type, such as CSV: the handler returns a text, or a stream if there
+   * is no `answer`.
+   */
   readonly mediaType?: string;
 }
 
@@ -37,5 +40,5 @@ export interface InputOf<Each extends Operation> {
   body: StaticOr<Each["body"], undefined>;
 }
 
-/** The answer that the caller gets. */
+/** The answer that the caller gets; undefined where it is a stream. */
 export type AnswerOf<Each extends Operation> = StaticOr<Each["answer"], undefined>;

@@ -6,6 +6,7 @@ import { batchOperations } from "./batches.ts";
 import { catalogueOperations } from "./catalogue.ts";
 import { catalogueFileOperations } from "./catalogue-file.ts";
 import { contentOperations } from "./content.ts";
+import { fileOperations } from "./files.ts";
 import { keyOperations } from "./keys.ts";
 import { liveOperations } from "./live.ts";
 import { memberOperations } from "./members.ts";
@@ -15,6 +16,7 @@ import { settingsOperations } from "./settings.ts";
 import { tokenOperations } from "./tokens.ts";
 import { usageOperations } from "./usage.ts";
 import { viewOperations } from "./views.ts";
+import { webhookOperations } from "./webhooks.ts";
 
 export const operations = {
   ...accountOperations,
@@ -32,6 +34,8 @@ export const operations = {
   ...settingsOperations,
   ...viewOperations,
   ...batchOperations,
+  ...fileOperations,
+  ...webhookOperations,
 } as const satisfies Record<string, Operation>;
 
 export type OperationName = keyof typeof operations;

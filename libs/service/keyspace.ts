@@ -66,6 +66,8 @@ export function keyspaceOf(namespace: string, protocols: Protocols = ownProtocol
     runs: family("runs"),
     /** Hash: what another ingress needs to take such a generation over. */
     run: (member: string) => `${family("runs")}:run:${member}`,
+    /** Stream: the ends of background responses, which control takes (response-ends.ts). */
+    runsEnded: `${family("runs")}:ended`,
     /** Stream: where sessions are served, other than at their first place (routing/bindings.ts). */
     bindings: family("bindings"),
     /** Pub/sub channel: announces an entry of `bindings`. */

@@ -49,6 +49,12 @@ export function isReachable(address: string, networks: readonly Network[]): bool
   return (parsed.range() === "unicast" && !isIn(internal)) || isIn(networks);
 }
 
+/** False for a literal address that is not reachable. A name is looked up at each connection. */
+export const isPublicHost = (hostname: string, networks: readonly Network[]): boolean => {
+  const literal = hostname.replace(/^\[|\]$/g, "");
+  return isIP(literal) === 0 || isReachable(literal, networks);
+};
+
 /** The address is neither public nor in one of the networks. */
 export class Unreachable extends Error {}
 
@@ -75,8 +81,7 @@ export function createPublicAgent(
     pipelining: 1,
     connect(options, callback) {
       // A literal address is never looked up.
-      const literal = options.hostname.replace(/^\[|\]$/g, "");
-      if (isIP(literal) !== 0 && !isReachable(literal, networks)) callback(new Unreachable(), null);
+      if (!isPublicHost(options.hostname, networks)) callback(new Unreachable(), null);
       else connect(options, callback);
     },
   });

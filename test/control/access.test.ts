@@ -4,6 +4,7 @@
  * is covered by itself; a new parameter needs an id in `ids`.
  */
 import assert from "node:assert/strict";
+import { Readable } from "node:stream";
 import type { Operation } from "#api/operation.ts";
 import { operations } from "#api/operations.ts";
 import { sealContent } from "#content/content.ts";
@@ -39,7 +40,7 @@ interface Owned {
 let count = 0;
 
 /** An account with one of everything. */
-async function accountWithAll({ call, database }: TestApi): Promise<Owned> {
+async function accountWithAll({ call, database, files }: TestApi): Promise<Owned> {
   const mark = `mark${process.pid}x${++count}x`;
   const account = `acct-${mark}`;
   assert.equal((await call(operator, "POST", "/accounts", { id: account, name: mark })).status, 201);
@@ -59,9 +60,20 @@ async function accountWithAll({ call, database }: TestApi): Promise<Owned> {
   const view = { page: "usage", name: mark, account, search: {} };
   const { body: saved } = await call(person(user, { [account]: "reader" }), "POST", "/views", view);
   const batch = await storeBatch(database, account);
+  const details = { name: mark, purpose: "batch", media_type: "application/jsonl", expires_at: null };
+  const stored = await files.create({ account, key_id: key.body.id }, details, Readable.from([Buffer.from("{}\n")]));
+  assert.ok("value" in stored);
+  const url = "https://example.com/";
+  const webhook = await call(operator, "POST", "/webhooks", { account, name: mark, url, events: ["batch.failed"] });
+  assert.equal(webhook.status, 201);
+  const delivery = await call(operator, "POST", `/webhooks/${webhook.body.id}/test`);
+  assert.equal(delivery.status, 201);
   const ids = {
     view: saved.id,
     batch,
+    file: `file-${stored.value.id}`,
+    webhook: webhook.body.id,
+    delivery: delivery.body.id,
     process: "worker-none",
     queue: "none",
     target: "none/none",
@@ -80,7 +92,7 @@ async function accountWithAll({ call, database }: TestApi): Promise<Owned> {
 async function storeBatch(database: Database, account: string): Promise<string> {
   const id = `batch_${account}`;
   const nothing = { model: null, name: null, output_file_id: null, error_file_id: null, output_expires_seconds: null };
-  const noTimes = { started_at: null, cancelling_at: null, finalizing_at: null, ended_at: null, lease_until: null };
+  const noTimes = { started_at: null, cancelling_at: null, finalizing_at: null, lease_until: null };
   await database
     .insertInto("batches")
     .values({
@@ -91,7 +103,7 @@ async function storeBatch(database: Database, account: string): Promise<string> 
       key_id: "key_none",
       dialect: "openai",
       endpoint: "/v1/chat/completions",
-      state: "validating",
+      state: "completed",
       input_file_id: null,
       metadata: null,
       stop_reason: null,
@@ -99,6 +111,7 @@ async function storeBatch(database: Database, account: string): Promise<string> 
       errored: null,
       cancelled: null,
       expired: null,
+      ended_at: new Date(),
       created_at: new Date(),
       expires_at: new Date(Date.now() + 86_400_000),
     })
@@ -151,6 +164,8 @@ const values: Record<string, unknown> = {
   password: "a password of people",
   scopes: ["*"],
   to: "somebody@example.com",
+  url: "https://example.com/",
+  events: ["batch.completed"],
 };
 
 /**

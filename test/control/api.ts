@@ -3,8 +3,12 @@
  * keys.
  */
 
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { pino } from "pino";
 import { parseCatalogue } from "#catalogue/load.ts";
+import { DirectoryStore } from "#objects/directory-store.ts";
 import { systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis, type Redis } from "#service/redis.ts";
@@ -15,13 +19,17 @@ import { alertHandlers } from "../../apps/control/alerts/handlers.ts";
 import { Webhook } from "../../apps/control/alerts/webhook.ts";
 import type { Actor } from "../../apps/control/api/actor.ts";
 import { createApi } from "../../apps/control/api/server.ts";
+import type { BatchService } from "../../apps/control/batches/context.ts";
 import { batchHandlers } from "../../apps/control/batches/handlers.ts";
+import { batchFilesOf, batchObjectsOf } from "../../apps/control/batches/storage.ts";
 import { catalogueHandlers } from "../../apps/control/catalogue/catalogue.ts";
 import { catalogueFileHandlers, LastChange } from "../../apps/control/catalogue/catalogue-file.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
 import { contentHandlers } from "../../apps/control/content/content-handlers.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import type { Role } from "../../apps/control/database/tables.ts";
+import { FileStore } from "../../apps/control/files/file-store.ts";
+import { fileHandlers } from "../../apps/control/files/handlers.ts";
 import { KeyProjection } from "../../apps/control/keys/key-projection.ts";
 import { keyHandlers } from "../../apps/control/keys/keys.ts";
 import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
@@ -33,6 +41,7 @@ import { createMail } from "../../apps/control/sign-in/mail.ts";
 import { authSecretOf } from "../../apps/control/sign-in/secret.ts";
 import { createSignIn } from "../../apps/control/sign-in/sign-in.ts";
 import { viewHandlers } from "../../apps/control/views/handlers.ts";
+import { webhookHandlers } from "../../apps/control/webhooks/handlers.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
 
 const log = pino({ level: process.env.TEST_LOGS ? "info" : "silent" });
@@ -71,6 +80,7 @@ export interface TestApi extends AsyncDisposable {
   readonly keyspace: ReturnType<typeof keyspaceOf>;
   readonly database: Database;
   readonly projection: KeyProjection;
+  readonly files: FileStore;
   /** Calls the API as an actor; nobody if undefined. */
   call(
     actor: Actor | undefined,
@@ -122,6 +132,21 @@ export async function startApi(database: Database): Promise<TestApi> {
     ledger,
     database: "embedded",
   });
+  const directory = await mkdtemp(join(tmpdir(), "sluice-api-"));
+  opened.defer(() => rm(directory, { recursive: true, force: true }));
+  const config = controlConfigOf({});
+  const objects = new DirectoryStore(directory);
+  const files = new FileStore({ clock: systemClock, config, database, objects, secret, log });
+  const batches: BatchService = {
+    database,
+    objects: batchObjectsOf(objects, secret),
+    files: batchFilesOf(files),
+    clock: systemClock,
+    bounds: { linesMax: undefined, tokensMax: 1_000, batchesMax: 2 },
+    modelsOf: async () => (model) => model === "one",
+    findFile: (account, id) => files.find(account, id),
+    wake: () => undefined,
+  };
   const api = await createApi({
     clock: systemClock,
     database,
@@ -143,7 +168,9 @@ export async function startApi(database: Database): Promise<TestApi> {
       ...liveHandlers({ states, redis, keyspace, catalogue: () => catalogue }),
       ...settingsHandlers({ settings, mail, webhook }),
       ...viewHandlers,
-      ...batchHandlers,
+      ...batchHandlers(batches),
+      ...fileHandlers(files),
+      ...webhookHandlers({ secret, networks: [], wake: () => undefined }),
       ...signIn.handlers,
       ...tokenHandlers,
       ...auditHandlers,
@@ -165,6 +192,7 @@ export async function startApi(database: Database): Promise<TestApi> {
     redis,
     keyspace,
     projection,
+    files,
     async call(actor, method, path, body, headers = {}) {
       if (actor !== undefined) actors.set(actor.id, actor);
       const response = await api.inject({
@@ -173,7 +201,7 @@ export async function startApi(database: Database): Promise<TestApi> {
         headers: { ...headers, ...(actor && { "x-actor": actor.id }) },
         ...(body !== undefined && { payload: body as object }),
       });
-      const isJson = String(response.headers["content-type"]).includes("json");
+      const isJson = /json\b/.test(String(response.headers["content-type"]));
       return {
         status: response.statusCode,
         headers: response.headers,

@@ -1,20 +1,20 @@
 /**
- * Delivers alerts to the operator's webhook, signed as in https://www.standardwebhooks.com:
- * HMAC-SHA256 of id, time and body. An alert that is not accepted is sent again for about two days,
- * with growing pauses. A receiver may see an alert twice; its `webhook-id` is the same.
+ * Delivers alerts to the operator's webhook, signed as in https://www.standardwebhooks.com. An alert
+ * that is not accepted is sent again for about two days, with growing pauses. A receiver may see an
+ * alert twice; its `webhook-id` is the same.
  */
 
-import { createHmac, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Logger } from "pino";
-import { type Dispatcher, fetch } from "undici";
+import type { Dispatcher } from "undici";
 import type { Clock } from "#service/clock.ts";
 import { PeriodicTask } from "#service/periodic-task.ts";
-import { Unreachable } from "#service/public-agent.ts";
 import { StartupFault } from "#service/startup.ts";
 import { deliveredTogetherMax, deliveryEveryMs, deliveryLeaseMs, webhookMs } from "../bounds.ts";
 import type { InstallationValues } from "../config.ts";
 import type { Database } from "../database/database.ts";
+import { post } from "../webhooks/post.ts";
 
 type WebhookSettings = Pick<InstallationValues, "alertWebhookUrl" | "alertWebhookSecret">;
 
@@ -121,34 +121,13 @@ export class Webhook {
   async #send(id: string, body: string): Promise<string | undefined> {
     const { alertWebhookUrl: url, alertWebhookSecret: secret } = this.#options.settings();
     if (url === undefined) return "no webhook";
-    const seconds = Math.floor(this.#options.clock.epoch() / 1_000);
-    const dispatcher = this.#options.dispatcher?.();
-    try {
-      const response = await fetch(url, {
-        method: "POST",
-        headers: {
-          "content-type": "application/json",
-          "webhook-id": id,
-          "webhook-timestamp": String(seconds),
-          ...(secret !== undefined && { "webhook-signature": signatureOf(secret, `${id}.${seconds}.${body}`) }),
-        },
-        body,
-        redirect: "error",
-        ...(dispatcher && { dispatcher }),
-        signal: AbortSignal.timeout(webhookMs),
-      });
-      await response.body?.cancel();
-      return response.ok ? undefined : `status ${response.status}`;
-    } catch (error) {
-      const { name, cause } = error as Error;
-      if (cause instanceof Unreachable) return "its address is not a public one, nor in WEBHOOK_NETWORKS";
-      return name === "TimeoutError" ? "no answer in time" : "no connection";
-    }
+    const { problem } = await post(
+      {
+        ...{ url, id, body, secrets: secret === undefined ? [] : [secret], timeoutMs: webhookMs },
+        dispatcher: this.#options.dispatcher?.(),
+      },
+      this.#options.clock,
+    );
+    return problem;
   }
-}
-
-/** A secret that begins with `whsec_` is base64; any other is used as it is. */
-function signatureOf(secret: string, content: string): string {
-  const key = secret.startsWith("whsec_") ? Buffer.from(secret.slice(6), "base64") : Buffer.from(secret);
-  return `v1,${createHmac("sha256", key).update(content).digest("base64")}`;
 }

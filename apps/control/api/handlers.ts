@@ -18,6 +18,8 @@ export interface Context extends ChangeContext {
 export interface Answered<Body> {
   body: Body;
   version?: number;
+  /** The name under which a browser saves the body. */
+  filename?: string;
   /**
    * The body as JSON, for answers that are large, the same for many callers, and known before.
    * Caches may keep one that is public.
@@ -25,6 +27,14 @@ export interface Answered<Body> {
   prepared?: { readonly json: Buffer; readonly etag: string; readonly isPublic: boolean };
 }
 
-type Handler<Each extends Operation> = (input: InputOf<Each>, context: Context) => Promise<Answered<AnswerOf<Each>>>;
+/** An operation with a media type and without `answer` has a stream. */
+type BodyOf<Each extends Operation> =
+  AnswerOf<Each> extends undefined
+    ? Each["mediaType"] extends string
+      ? AsyncIterable<Uint8Array>
+      : undefined
+    : AnswerOf<Each>;
+
+type Handler<Each extends Operation> = (input: InputOf<Each>, context: Context) => Promise<Answered<BodyOf<Each>>>;
 
 export type Handlers<Table extends Record<string, Operation>> = { [Name in keyof Table]: Handler<Table[Name]> };

@@ -3,6 +3,7 @@
  * scopes, ETags and errors.
  */
 
+import { Readable } from "node:stream";
 import swagger from "@fastify/swagger";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Logger } from "pino";
@@ -17,6 +18,7 @@ import { callerOf, TokenBuckets } from "#service/token-buckets.ts";
 import { bodyBytesMax, callersMax, publicSeconds } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import { type Actor, scopeOf } from "./actor.ts";
+import { attachmentOf } from "./attachment.ts";
 import { addCompression } from "./compression.ts";
 import { addConsole, type ConsoleOptions } from "./console.ts";
 import { Fault } from "./faults.ts";
@@ -138,7 +140,7 @@ function addRoute(
 ): void {
   const handler = options.handlers[name as keyof typeof operations] as AnyHandler;
   const { method, path, summary, access, params, query, body, answer, mediaType } = operation;
-  const status = operation.status ?? (answer === undefined ? 204 : 200);
+  const status = operation.status ?? (answer === undefined && mediaType === undefined ? 204 : 200);
   server.route({
     method,
     url: prefix + path,
@@ -176,10 +178,15 @@ function addRoute(
       if (answered.version !== undefined) reply.header("etag", `"${answered.version}"`);
       reply.header("cache-control", "no-store");
       if (mediaType !== undefined) reply.type(mediaType);
-      return reply.send(answered.body);
+      if (answered.filename !== undefined) reply.header("content-disposition", attachmentOf(answered.filename));
+      const { body: answer } = answered;
+      return reply.send(isStream(answer) ? Readable.from(answer, { objectMode: false }) : answer);
     },
   });
 }
+
+const isStream = (body: unknown): body is AsyncIterable<Uint8Array> =>
+  typeof body === "object" && body !== null && Symbol.asyncIterator in body;
 
 /**
  * Sends a prepared answer, unless the caller has it:

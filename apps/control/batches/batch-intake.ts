@@ -2,7 +2,6 @@
  * Takes the input of a batch: checks every line, and stores the lines in chunks. Nothing runs
  * before all of it was checked. An interrupted intake is repeated from the start.
  */
-import { bytesPerToken } from "#dialects/usage.ts";
 import { batchLineBytesMax, chunkBytesMax, chunkLinesMax, inputFaultsMax } from "../bounds.ts";
 import { type AcceptedInput, acceptBatch, type Batch, rejectBatch } from "./batch-rows.ts";
 import { type ChunkLine, encodeInput, objectNames } from "./chunk-format.ts";
@@ -12,7 +11,7 @@ import { batchFormats } from "./formats.ts";
 import { InputCheck, type InputFault } from "./input-check.ts";
 import { type InputLine, linesOf } from "./input-lines.ts";
 
-type BatchInput = Pick<Batch, "id" | "account" | "runs" | "dialect" | "endpoint" | "model">;
+type BatchInput = Pick<Batch, "id" | "account" | "key_id" | "runs" | "dialect" | "endpoint" | "model">;
 
 /** Checks the file of a batch, which then runs or has failed. */
 export async function takeFile(context: BatchContext, batch: Batch): Promise<void> {
@@ -31,54 +30,67 @@ const missingFile: InputFault = {
 };
 
 /**
- * Checks and stores lines, and opens the batch. Resolves to the faults that refuse it; then nothing
- * of it is stored.
+ * Checks lines, and gives each to `accept` that is without fault, as long as none is at fault.
+ * Reads no further once there are too many of them, or of their faults.
  */
-export async function takeLines(
-  context: BatchContext,
-  batch: BatchInput & { key_id: string },
+export async function checkLines(
+  { bounds, modelsOf }: Pick<BatchContext, "bounds" | "modelsOf">,
+  { dialect, endpoint, key_id }: Pick<Batch, "dialect" | "endpoint" | "key_id">,
   lines: AsyncIterable<InputLine>,
-): Promise<InputFault[]> {
-  const { database, objects, clock, bounds } = context;
-  const format = batchFormats[batch.dialect];
+  accept: (request: RequestLine) => Promise<void>,
+): Promise<InputCheck> {
+  const format = batchFormats[dialect];
   const check = new InputCheck({
     format,
-    endpoint: batch.endpoint,
+    endpoint,
     bounds: {
       linesMax: bounds.linesMax ?? format.linesMax,
       bytesMax: format.bytesMax,
       lineBytesMax: batchLineBytesMax,
       faultsMax: inputFaultsMax,
     },
-    allowsModel: await context.modelsOf(batch.key_id),
+    allowsModel: await modelsOf(key_id),
   });
+  for await (const line of lines) {
+    const request = check.add(line);
+    if (request !== undefined && check.faults.length === 0) await accept(request);
+    if (check.isOver) break;
+  }
+  check.end();
+  return check;
+}
+
+/**
+ * Checks and stores lines, and opens the batch. Resolves to the faults that refuse it; then nothing
+ * of it is stored.
+ */
+export async function takeLines(
+  context: BatchContext,
+  batch: BatchInput,
+  lines: AsyncIterable<InputLine>,
+): Promise<InputFault[]> {
+  const { database, objects, clock, bounds } = context;
   const chunks = new ChunkWriter((place, input) =>
     objects.write(batch.account, objectNames.input(batch.id, place), input),
   );
-  try {
-    for await (const line of lines) {
-      const request = check.add(line);
-      if (request !== undefined && check.faults.length === 0) await chunks.add(request);
-      if (check.isOver) break;
-    }
-  } catch (error) {
-    await objects.delete(batch.account, chunks.names(batch.id));
+  const undo = () => objects.delete(batch.account, chunks.names(batch.id));
+  const check = await checkLines(context, batch, lines, (request) => chunks.add(request)).catch(async (error) => {
+    await undo();
     throw error;
-  }
-  check.end();
-  const { faults } = check;
+  });
+  const { faults, tokens } = check;
   if (faults.length === 0) {
-    const input = { ...(await chunks.end()), model: check.model ?? batch.model };
+    const input = { ...(await chunks.end()), tokens: BigInt(tokens), model: check.model ?? batch.model };
     const { tokensMax } = bounds;
     const outcome = await acceptBatch(database, batch, input, { tokensMax, now: new Date(clock.epoch()) });
     if (outcome === "accepted") return [];
     if (outcome === "exhausted") faults.push(tooManyTokens(tokensMax));
   }
-  await objects.delete(batch.account, chunks.names(batch.id));
+  await undo();
   return faults;
 }
 
-const tooManyTokens = (tokensMax: number): InputFault => ({
+export const tooManyTokens = (tokensMax: number): InputFault => ({
   code: "token_limit_exceeded",
   message: `The batches of this account that are not over have at most ${tokensMax} tokens of input. Try again when some of them are.`,
   line: null,
@@ -91,7 +103,6 @@ class ChunkWriter {
   #lines: ChunkLine[] = [];
   #bytes = 0;
   #total = 0;
-  #tokens = 0;
 
   constructor(write: (place: number, input: Buffer) => Promise<void>) {
     this.#write = write;
@@ -103,12 +114,11 @@ class ChunkWriter {
       await this.#store();
     this.#lines.push(request);
     this.#bytes += length;
-    this.#tokens += Math.ceil(length / bytesPerToken);
   }
 
-  async end(): Promise<Omit<AcceptedInput, "model">> {
+  async end(): Promise<Pick<AcceptedInput, "chunks" | "total">> {
     if (this.#lines.length > 0) await this.#store();
-    return { chunks: this.#chunks, total: this.#total, tokens: BigInt(this.#tokens) };
+    return { chunks: this.#chunks, total: this.#total };
   }
 
   names(batch: string): string[] {

@@ -77,6 +77,23 @@ export async function endBatch(context: BatchContext, batch: Batch): Promise<voi
   if (hasFiles(batch)) await deleteChunks(context, batch);
 }
 
+/**
+ * The results of a batch that is over, from its files where it has some. A file that its account
+ * has deleted has none.
+ */
+export async function* storedResultsOf(
+  context: Pick<BatchContext, "database" | "objects" | "files">,
+  batch: Pick<Batch, "id" | "account" | "dialect" | "input_file_id" | "output_file_id" | "error_file_id">,
+  kind?: ResultKind,
+): AsyncGenerator<Buffer> {
+  if (!hasFiles(batch)) return yield* resultsOf(context, batch, kind);
+  const ids = { output: batch.output_file_id, error: batch.error_file_id };
+  for (const id of kind === undefined ? [ids.output, ids.error] : [ids[kind]]) {
+    const file = id === null ? undefined : await context.files.open(batch.account, id);
+    if (file !== undefined) yield* file.content;
+  }
+}
+
 const resultFileId = (batch: string, kind: ResultKind): string =>
   createHash("sha256").update(`${batch} ${kind}`).digest("hex").slice(0, 24);
 

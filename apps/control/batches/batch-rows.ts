@@ -239,7 +239,7 @@ export const lockAccount = async (transaction: Database, account: string): Promi
 };
 
 /** The tokens of an account's batches that are not over. */
-async function queuedTokens(database: Database, account: string): Promise<bigint> {
+export async function queuedTokens(database: Database, account: string): Promise<bigint> {
   const { tokens } = await database
     .selectFrom("batches")
     .select(sql<bigint>`coalesce(sum(tokens), 0)::bigint`.as("tokens"))

@@ -3,6 +3,7 @@
  * of lines: of a line only a part of its id's hash is remembered.
  */
 import { hash } from "node:crypto";
+import { bytesPerToken } from "#dialects/usage.ts";
 import { type BatchFormat, type InputFaultCode, LineFault, type RequestLine } from "./format.ts";
 import { readLine } from "./formats.ts";
 import type { InputLine } from "./input-lines.ts";
@@ -41,6 +42,8 @@ export class InputCheck {
   readonly faults: InputFault[] = [];
   lines = 0;
   bytes = 0;
+  /** The estimate of the requests without fault. */
+  tokens = 0;
 
   constructor(options: CheckOptions) {
     this.#options = options;
@@ -85,6 +88,7 @@ export class InputCheck {
         `The id ${JSON.stringify(line.customId)} is that of an earlier request.`,
         "custom_id",
       );
+    this.tokens += Math.ceil(line.body.length / bytesPerToken);
     return line;
   }
 

@@ -1,5 +1,6 @@
 /** OpenAI's batches: https://platform.openai.com/docs/api-reference/batch */
 import type { FastifyInstance, FastifyRequest } from "fastify";
+import { batchEndpoints } from "#api/batches.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { boundedBytes } from "#wire/bounded-bytes.ts";
 import { parsedObject, plainObjectOf } from "#wire/json/parse.ts";
@@ -11,15 +12,6 @@ import { type BatchView, createBatch, findBatch, listBatches, tooManyBatches } f
 import type { BatchService } from "./context.ts";
 
 type WithId = { Params: { id: string } };
-
-const endpoints = [
-  "/v1/responses",
-  "/v1/chat/completions",
-  "/v1/embeddings",
-  "/v1/completions",
-  "/v1/moderations",
-  "/v1/images/generations",
-];
 
 const metadataMax = { pairs: 16, nameLength: 64, valueLength: 512 };
 /** In seconds, as for files. */
@@ -79,8 +71,8 @@ async function create(service: BatchService, request: FastifyRequest, id: string
   const body = bytes && parsedObject(bytes);
   if (body === undefined) return invalid("The body must be a JSON object.", "body");
   const { input_file_id: fileId, endpoint, completion_window: window, metadata = null } = body;
-  const path = endpoints.find((one) => one === endpoint || one === `/v1${endpoint}`);
-  if (path === undefined) return invalid(`'endpoint' must be one of ${endpoints.join(", ")}.`, "endpoint");
+  const path = batchEndpoints.find((one) => one === endpoint || one === `/v1${endpoint}`);
+  if (path === undefined) return invalid(`'endpoint' must be one of ${batchEndpoints.join(", ")}.`, "endpoint");
   if (window !== "24h") return invalid("'completion_window' must be \"24h\".", "completion_window");
   const expiresAfter = body.output_expires_after;
   const seconds = expiresAfter === undefined || expiresAfter === null ? null : expirySecondsOf(expiresAfter);

@@ -37,11 +37,11 @@ const noIngress: Failure = {
   message: "This gateway runs no batches: its operator has not set INGRESS_URL.",
 };
 
-/** Serves batches, unless control does not know where ingresses are. */
+/** Serves batches; undefined if control does not know where ingresses are. */
 export function openBatches(
   server: FastifyInstance,
   { database, config, catalogue, files, objects, secret, internalSecret, clock, log }: BatchServiceOptions,
-): AsyncDisposable | undefined {
+): (BatchService & AsyncDisposable) | undefined {
   const { ingressUrl, batchConcurrency, batchLinesMax, accountBatchesMax, accountBatchTokensMax } = config;
   if (ingressUrl === "") {
     for (const url of ["/openai/batches", "/anthropic/messages/batches", "/gemini/batches"].flatMap((url) => [
@@ -80,6 +80,7 @@ export function openBatches(
   addAnthropicBatchRoutes(server, service);
   addGeminiBatchRoutes(server, service);
   return {
+    ...service,
     async [Symbol.asyncDispose]() {
       await runner.close();
       await sender[Symbol.asyncDispose]();

@@ -25,6 +25,7 @@ import { up as keyPriority } from "./migrations/0016-key-priority.ts";
 import { up as files } from "./migrations/0017-files.ts";
 import { up as batches } from "./migrations/0018-batches.ts";
 import { up as uploads } from "./migrations/0019-uploads.ts";
+import { up as webhooks } from "./migrations/0020-webhooks.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -46,6 +47,7 @@ const migrations: Record<string, Migration> = {
   "0017-files": { up: files },
   "0018-batches": { up: batches },
   "0019-uploads": { up: uploads },
+  "0020-webhooks": { up: webhooks },
 };
 const lastOwn = Object.keys(migrations).at(-1) as string;
 

@@ -2,6 +2,7 @@
 import type { ColumnType } from "kysely";
 import type { Limits } from "#access/limits.ts";
 import type { PriorityName } from "#access/priority.ts";
+import type { deliveryStates, webhookEvents } from "#api/webhooks.ts";
 import type { UnansweredReason } from "../batches/format.ts";
 import type { BatchDialect } from "../batches/formats.ts";
 import type { InputFault } from "../batches/input-check.ts";
@@ -12,6 +13,9 @@ import type { SignInTables } from "../sign-in/tables.ts";
 type Totals = Record<Dimension, string> & Record<Measure, bigint>;
 type UsageTotalsRow = { half_hour: Date } & Totals;
 type UsageDaysRow = { day: Date } & Totals;
+
+type WebhookEvent = (typeof webhookEvents)[number];
+type DeliveryState = (typeof deliveryStates)[number];
 
 /** Written as JSON text, read as its value. */
 type Json<Value> = ColumnType<Value, string, string>;
@@ -230,6 +234,8 @@ export interface BatchRow {
   /** When one of its chunks was last taken. */
   claimed_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
   runs: ColumnType<number, number | undefined, number>;
+  /** Its end is known to webhooks. */
+  is_announced: ColumnType<boolean, boolean | undefined, boolean>;
 }
 
 export interface BatchChunkRow {
@@ -251,6 +257,51 @@ export interface BatchChunkRow {
   runs: ColumnType<number, number | undefined, number>;
 }
 
+export interface WebhookRow {
+  id: string;
+  account: string;
+  name: string;
+  url: string;
+  events: Json<WebhookEvent[]>;
+  /** Sealed, as the one before it. */
+  secret: string;
+  previous_secret: ColumnType<string | null, string | null | undefined, string | null>;
+  previous_secret_until: ColumnType<Date | null, Date | null | undefined, Date | null>;
+  created_at: Date;
+  disabled_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
+  disabled_reason: ColumnType<DisabledReason | null, DisabledReason | null | undefined, DisabledReason | null>;
+  failing_since: ColumnType<Date | null, Date | null | undefined, Date | null>;
+}
+
+type DisabledReason = "person" | "gone" | "failing";
+
+/** `problem` is null for an attempt that was accepted. */
+interface DeliveryAttempt {
+  at: string;
+  status: number | null;
+  problem: string | null;
+  durationMs: number;
+}
+
+export interface WebhookDeliveryRow {
+  id: string;
+  webhook_id: string;
+  account: string;
+  event_id: string;
+  type: string;
+  subject: string;
+  created_at: Date;
+  state: ColumnType<DeliveryState, DeliveryState | undefined, DeliveryState>;
+  /** When it was due first; retries end a day later. */
+  started_at: Date;
+  /** Attempts since then. */
+  tries: ColumnType<number, number | undefined, number>;
+  attempts: ColumnType<DeliveryAttempt[], string | undefined, string>;
+  /** Null when there is none. While an attempt runs, the end of its lease. */
+  next_attempt_at: Date | null;
+  delivered_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
+}
+
 export interface Tables extends SignInTables {
   usage: UsageRow;
   usage_totals: UsageTotalsRow;
@@ -269,4 +320,6 @@ export interface Tables extends SignInTables {
   files: FileRow;
   batches: BatchRow;
   batch_chunks: BatchChunkRow;
+  webhooks: WebhookRow;
+  webhook_deliveries: WebhookDeliveryRow;
 }

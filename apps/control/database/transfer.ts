@@ -35,6 +35,7 @@ const tables = [
   "alerts",
   "settings",
   "views",
+  "webhooks",
   "usage_totals",
   "usage_days",
   "usage",

@@ -22,26 +22,32 @@ export class FileQuota {
    * account, so that nobody else reserves meanwhile.
    */
   async shortageOf(transaction: Database, moreBytes: number, moreFiles: number): Promise<Failure | undefined> {
-    const { account, upload, filesMax, bytesMax } = this.#bounds;
+    const { account, upload } = this.#bounds;
     await transaction
       .selectFrom("accounts")
       .select("id")
       .where("id", "=", account)
       .forUpdate()
       .executeTakeFirstOrThrow();
-    const usage = await transaction
-      .selectFrom("files")
-      .select(({ fn }) => [fn.countAll<bigint>().as("files"), fn.sum<string | null>("bytes").as("bytes")])
-      .where("account", "=", account)
-      .where("upload", "is not distinct from", upload)
-      .executeTakeFirstOrThrow();
+    const { files, bytes, filesMax, bytesMax } = await this.read(transaction);
     const subject = upload === null ? "account" : "upload";
-    const [files, bytes] = [Number(usage.files), Number(usage.bytes ?? 0)];
     if (moreFiles > 0 && files + moreFiles > filesMax)
       return quotaExceeded(`The ${subject} has ${files} files, as many as it may; delete some of them.`);
     if (bytes + moreBytes > bytesMax)
       return quotaExceeded(`The ${subject} may have ${bytesMax} bytes of files, of which ${bytes} are in use.`);
     return undefined;
+  }
+
+  /** The files so far, those that arrive included, and the bounds. */
+  async read(database: Database): Promise<{ files: number; bytes: number; filesMax: number; bytesMax: number }> {
+    const { account, upload, filesMax, bytesMax } = this.#bounds;
+    const { files, bytes } = await database
+      .selectFrom("files")
+      .select(({ fn }) => [fn.countAll<bigint>().as("files"), fn.sum<string | null>("bytes").as("bytes")])
+      .where("account", "=", account)
+      .where("upload", "is not distinct from", upload)
+      .executeTakeFirstOrThrow();
+    return { files: Number(files), bytes: Number(bytes ?? 0), filesMax, bytesMax };
   }
 }
 

@@ -1,6 +1,7 @@
 /** OpenAI's files: https://platform.openai.com/docs/api-reference/files */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
+import { attachmentOf } from "../api/attachment.ts";
 import { batchFileBytesMax, batchFileSeconds, filesListedMax } from "../bounds.ts";
 import type { FileRow } from "../database/tables.ts";
 import type { Form } from "../internal/form.ts";
@@ -68,7 +69,7 @@ export async function sendContent(files: FileStore, row: FileRow, reply: Fastify
     .headers({
       "content-type": "application/octet-stream",
       "content-length": String(row.bytes),
-      "content-disposition": `attachment; filename*=UTF-8''${encodeURIComponent(row.name).replaceAll("'", "%27")}`,
+      "content-disposition": attachmentOf(row.name),
       "x-content-type-options": "nosniff",
     })
     .send(bytes);
@@ -79,7 +80,8 @@ const findOpenAi = (files: FileStore, { claims, params: { id } }: FastifyRequest
   files.find(claims.account, tokenOf(id));
 
 /** The id of the row; a text that is no name of a file is none of a row either. */
-const tokenOf = (id: string): string => (id.startsWith("file-") ? id.slice("file-".length) : "");
+/** The id of a row by the id in the API; "" for no such id. */
+export const tokenOf = (id: string): string => (id.startsWith("file-") ? id.slice("file-".length) : "");
 
 export const secondsOf = (time: Date): number => Math.floor(time.getTime() / 1_000);
 

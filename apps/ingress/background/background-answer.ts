@@ -57,7 +57,7 @@ export class BackgroundAnswer {
   readonly #items = new Map<number, unknown>();
   #final: Response | undefined;
   #isInProgress = false;
-  #isStored = false;
+  #endStatus: string | undefined;
 
   constructor(options: BackgroundAnswerOptions) {
     this.#options = options;
@@ -89,14 +89,17 @@ export class BackgroundAnswer {
     if (response !== undefined) this.#final = this.#ownOf(response);
   }
 
-  /** Nobody has to end the response any more. */
-  get isStored(): boolean {
-    return this.#isStored;
+  /**
+   * The status with which the response is stored, or `deleted`: nobody has to end it any more.
+   * Undefined before.
+   */
+  get endStatus(): string | undefined {
+    return this.#endStatus;
   }
 
   /**
    * Stores the outcome, or a failure where Redis does not take the outcome in time; resolves to the
-   * event that ends a stream. Never rejects. `number` is that event's. While `isStored` is false
+   * event that ends a stream. Never rejects. `number` is that event's. Without an `endStatus`
    * afterwards, the response still waits for its end.
    */
   async ending(error: ErrorResponse | undefined, number: number): Promise<Buffer[]> {
@@ -104,7 +107,7 @@ export class BackgroundAnswer {
     const final = error === undefined && this.#final !== undefined ? this.#final : failedOf(queued, error);
     const stored =
       (await this.#stored(final, logAppendMsMax)) ?? (await this.#stored({ ...queued, ...failure(notStored) }, 0));
-    this.#isStored = stored !== undefined;
+    if (stored !== undefined) this.#endStatus = stored === "gone" ? "deleted" : String(stored.status);
     // There is no event for a response that was cancelled or deleted.
     if (stored === "gone" || stored?.status === "cancelled") return [];
     const ended = stored ?? { ...queued, ...failure(notStored) };

@@ -168,6 +168,7 @@ export class DetachedGenerations {
     return {
       ...own,
       keyId: caller.id,
+      account: caller.account,
       keyHash: hashOf(apiKey),
       keys: owner.sealing.keysFor(storedNames),
       requestId: request.id,
@@ -195,7 +196,7 @@ export class DetachedGenerations {
       return this.#start({ ...start, owner, request, endpoint, body: resolved, requestId: request.id, log, live });
     };
     const refusal = await lease().catch(() => new Refusal(unavailable));
-    if (refusal !== undefined) await Promise.all([undo().catch(() => undefined), runs.end(run)]);
+    if (refusal !== undefined) await Promise.all([undo().catch(() => undefined), runs.end(run, "deleted")]);
     return refusal;
   }
 
@@ -282,7 +283,7 @@ export class DetachedGenerations {
   #leave({ run, response }: Running, why: "cancelled" | "lost"): void {
     this.#running.delete(run.id);
     response.leave(why);
-    if (why === "cancelled") void this.#options.runs.end(run);
+    if (why === "cancelled") void this.#options.runs.end(run, "cancelled");
   }
 
   #start(start: Start): Refusal | undefined {
@@ -382,10 +383,11 @@ export class DetachedGenerations {
   }
 
   /** A response whose end is not stored keeps its lease: it is taken over when that expires. */
-  #ended(run: Run, { isStored }: Pick<BackgroundAnswer, "isStored"> = { isStored: true }): void {
+  #ended(run: Run, answer?: Pick<BackgroundAnswer, "endStatus">): void {
     if (this.#running.get(run.id)?.run !== run) return;
     this.#running.delete(run.id);
-    if (isStored) void this.#options.runs.end(run);
+    const endStatus = answer === undefined ? "completed" : answer.endStatus;
+    if (endStatus !== undefined) void this.#options.runs.end(run, endStatus);
   }
 
   async #takeOver({ run, times, isCancelled }: TakenRun): Promise<void> {
@@ -405,7 +407,8 @@ export class DetachedGenerations {
     const isLost = isCancelled || isDone || !isValid || hasContent || times > takeOversMax;
     const body = isLost ? undefined : await runs.bodyOf(run);
     if (caller === undefined || endpoint === undefined || body === undefined || log === undefined) {
-      if (await this.#fail(run, owner, log, queued)) await runs.end(run);
+      const endStatus = await this.#fail(run, owner, log, queued);
+      if (endStatus !== undefined) await runs.end(run, endStatus);
       return;
     }
     const bodyClaim = this.#options.bodyBytes.claim(caller.id);
@@ -436,21 +439,21 @@ export class DetachedGenerations {
   }
 
   /**
-   * Ends an answer that nobody runs any more, as it is stored or as failed. False where the end
-   * could not be stored.
+   * Ends an answer that nobody runs any more, as it is stored or as failed. Resolves to its status;
+   * undefined where the end could not be stored.
    */
   async #fail(
     run: Run,
     owner: StoreOwner,
     log: LogPlace | undefined,
     queued: Record<string, unknown> | undefined,
-  ): Promise<boolean> {
-    const { events, isStored } = await this.#lastEventsOf(run, owner, log?.events ?? 0, queued);
-    if (!isStored || log === undefined || !isLogged(run)) return isStored;
+  ): Promise<string | undefined> {
+    const { events, endStatus } = await this.#lastEventsOf(run, owner, log?.events ?? 0, queued);
+    if (endStatus === undefined || log === undefined || !isLogged(run)) return endStatus;
     const writer = this.#writerOf(run, owner, { ...log, isTakenOver: true }, () => undefined);
     for (const event of events) writer.event(event);
     await writer.end(run.isBackground ? "end" : "failed");
-    return true;
+    return endStatus;
   }
 
   async #lastEventsOf(
@@ -458,16 +461,16 @@ export class DetachedGenerations {
     owner: StoreOwner,
     number: number,
     queued: Record<string, unknown> | undefined,
-  ): Promise<{ events: readonly Buffer[]; isStored: boolean }> {
+  ): Promise<{ events: readonly Buffer[]; endStatus: string | undefined }> {
     const { errorBodyOf, errorEventOf } = profiles[endpoints.get(run.endpoint)?.dialect ?? "openai-chat"];
     if (!run.isBackground) {
       const answer = { requestId: run.requestId, model: run.model, events: number };
-      return { events: [Buffer.from(errorEventOf(workerLost, answer))], isStored: true };
+      return { events: [Buffer.from(errorEventOf(workerLost, answer))], endStatus: "failed" };
     }
-    if (queued === undefined) return { events: [], isStored: true };
+    if (queued === undefined) return { events: [], endStatus: "deleted" };
     const answer = this.#backgroundAnswer(run, owner, queued);
     const events = await answer.ending({ status: 502, body: errorBodyOf(workerLost, run.requestId) }, number);
-    return { events, isStored: answer.isStored };
+    return { events, endStatus: answer.endStatus };
   }
 }
 

@@ -5,6 +5,7 @@
  */
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
+import { responseEndsMax } from "#service/response-ends.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
 import { detachedLeaseMs, takeOversAtOnceMax } from "../common/bounds.ts";
 import type { Labels } from "../common/labels.ts";
@@ -14,6 +15,8 @@ export interface Run {
   /** The id of the log or the response that it writes. */
   id: string;
   keyId: string;
+  /** The account that is told of the end; absent for a key without one. */
+  account?: string | undefined;
   /** The hash of the API key. */
   keyHash: string;
   requestId: string;
@@ -100,11 +103,18 @@ return taken`,
   "run",
 );
 
-/** ARGV: key, id, ingress. */
+/**
+ * ARGV: key, id, ingress; and for an end that is announced: account, status, ends that wait at
+ * most.
+ */
 const endScript = scriptOf(
   `${common}
 local name = prefix .. memberOf(ARGV[1], ARGV[2])
 if redis.call("HGET", name, "ingress") ~= ARGV[3] then return end
+if ARGV[4] then
+  local ended = {"MAXLEN", "~", ARGV[6], "*", "account", ARGV[4], "id", ARGV[2], "status", ARGV[5]}
+  redis.call("XADD", KEYS[3], unpack(ended))
+end
 redis.call("DEL", name)
 redis.call("ZREM", runs, memberOf(ARGV[1], ARGV[2]))`,
   "run",
@@ -136,7 +146,7 @@ export class Runs {
   constructor(redis: Redis, keyspace: Keyspace, self: string) {
     this.#redis = redis;
     this.#keyspace = keyspace;
-    this.#names = [keyspace.runs, keyspace.run("")];
+    this.#names = [keyspace.runs, keyspace.run(""), keyspace.runsEnded];
     this.#self = self;
   }
 
@@ -185,9 +195,14 @@ export class Runs {
     return (await this.#redis.hgetBuffer(this.#keyspace.run(`${keyId} ${id}`), "body")) ?? undefined;
   }
 
-  /** Never rejects. */
-  async end({ keyId, id }: Held): Promise<void> {
-    await runScript(this.#redis, endScript, this.#names, [keyId, id, this.#self]).catch(() => undefined);
+  /**
+   * Announces the end of a background response, unless it was deleted: its account may have
+   * webhooks. Never rejects.
+   */
+  async end({ keyId, id, account, isBackground }: Run, status: string): Promise<void> {
+    const isAnnounced = isBackground && account !== undefined && status !== "deleted";
+    const end = isAnnounced ? [account, status, responseEndsMax] : [];
+    await runScript(this.#redis, endScript, this.#names, [keyId, id, this.#self, ...end]).catch(() => undefined);
   }
 
   /** Asks the ingress that runs it to stop. Rejects when Redis does not answer. */
