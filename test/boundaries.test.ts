@@ -16,7 +16,7 @@ const folders: Record<string, string[]> = {
   "libs/dialects": ["libs/wire"],
   "libs/operations": ["libs/wire", "libs/dialects"],
   "libs/ledger": ["libs/service", "libs/dialects"],
-  "libs/api": ["libs/access"],
+  "libs/api": ["libs/access", "libs/catalogue"],
   "libs/catalogue": ["libs/dialects", "libs/service", "libs/access", "libs/ledger"],
   "libs/content": ["libs/service"],
   "libs/objects": [],

@@ -29,7 +29,9 @@ const groups = {
   ],
   browsers: ["console/{batches,journey,pages}.test.ts"],
   clients: ["clients/*.test.ts"],
-  control: ["control/{access,alerts,budgets,catalogue,catalogue-diff,conditions,content,exposure,input,keys}.test.ts"],
+  control: [
+    "control/{access,alerts,budgets,catalogue,catalogue-diff,catalogue-entries,conditions,content,exposure,input,keys}.test.ts",
+  ],
   "control-2": [
     "control/batches/{anthropic,gemini,openai}.test.ts",
     "control/{file-store,files,gateway,internal-server,reference-page,sign-in,transfer}.test.ts",
@@ -55,7 +57,7 @@ const groups = {
     "e2e/{access,affinity,agent-sessions,background,background-ends,chat,diagnosis,early-limits,leaving,limit-waits,log,mirror,once,prompt-cache}.test.ts",
   ],
   "requests-2": [
-    "e2e/{compressed-bodies,operations,protocols,realtime-usage,refused-handshakes,responses-socket,resumable,secret-files,shares}.test.ts",
+    "e2e/{compressed-bodies,operations,protocols,realtime-usage,refused-handshakes,responses-socket,resumable,secret-files,shares,stored-catalogue}.test.ts",
   ],
   "requests-3": [
     "e2e/{faults,flex,queue-place,reasoning-turns,repairs,shedding,stored-responses,strategies,strict-upstreams,unknown-paths,upstream-limits,usage,vendor-limits,verbatim}.test.ts",

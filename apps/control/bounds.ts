@@ -49,6 +49,14 @@ export const contentEntriesMax = 8;
 /** How often content is deleted that is older than its account wants. */
 export const contentSweptEveryMs = 600_000;
 
+// The catalogue's entries in the database.
+/** Revisions that are kept, the active one included. */
+export const revisionsMax = 200;
+/** Characters of the entries of one revision, as JSON. */
+export const documentLengthMax = 2_000_000;
+/** How often a control process looks for changes of others, and for a Redis that lost its data. */
+export const catalogueEveryMs = 1_000;
+
 // The API.
 /** The largest body. */
 export const bodyBytesMax = 1 << 20;

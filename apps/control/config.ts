@@ -257,6 +257,13 @@ const startSettings = {
     "",
     "The groups whose members may sign in, separated by commas. By default everybody whom the provider lets in may.",
   ),
+  catalogueReadOnly: textSetting(
+    "CATALOGUE_READ_ONLY",
+    "false",
+    "Refuses changes of the catalogue by the API and the console, where its file is kept with Git.",
+    "true or false",
+    /^(true|false)$/,
+  ),
   databaseUrl: secretSetting(
     "DATABASE_URL",
     "The Postgres server (15 or newer), such as postgres://user:password@host/database. Without it, control uses an embedded database.",

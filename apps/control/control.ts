@@ -10,7 +10,7 @@ import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Environment } from "#catalogue/environment.ts";
-import { catalogueLogOf } from "#catalogue/log.ts";
+import { catalogueLogOf, catalogueStatusOf } from "#catalogue/log.ts";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import type { Clock } from "#service/clock.ts";
@@ -33,6 +33,8 @@ import { batchHandlers } from "./batches/handlers.ts";
 import { openBatches } from "./batches/service.ts";
 import { catalogueHandlers } from "./catalogue/catalogue.ts";
 import { catalogueFileHandlers, LastChange } from "./catalogue/catalogue-file.ts";
+import { catalogueEntryHandlers } from "./catalogue/entry-handlers.ts";
+import { StoredCatalogue } from "./catalogue/stored-catalogue.ts";
 import type { ControlConfig } from "./config.ts";
 import { contentHandlers } from "./content/content-handlers.ts";
 import { ContentReader } from "./content/content-reader.ts";
@@ -115,6 +117,15 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   });
   lastChange.follow(catalogue.current());
   opened.defer(() => catalogue.close());
+  const stored = new StoredCatalogue({
+    ...{ database, redis, keyspace, log },
+    watch: catalogue,
+    file: config.catalogueFile,
+    environment: deps.environment,
+    isReadOnly: config.catalogueReadOnly === "true",
+  });
+  await stored.start();
+  opened.defer(() => stored.close());
   const secret = await authSecretOf(database, config.authSecret);
   const settings = new Settings({ database, environment: deps.environment, secret, log });
   await settings.start();
@@ -211,7 +222,9 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
         environment: deps.environment,
         watch: catalogue,
         lastChange,
+        stored: () => stored.active,
       }),
+      ...catalogueEntryHandlers({ file: config.catalogueFile, watch: catalogue, stored }),
       ...liveHandlers({ states, redis, keyspace, catalogue: catalogue.current }),
       ...settingsHandlers({ settings, mail, webhook: alerts.webhook }),
       ...viewHandlers,
@@ -233,7 +246,8 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     version,
   });
   opened.defer(() => api.close());
-  const own = { notReady: () => undefined, status: () => ({ ledger: ledger.counts }) };
+  const status = () => ({ ledger: ledger.counts, ...catalogueStatusOf(catalogue) });
+  const own = { notReady: () => undefined, status };
   registerProcessMetrics(registry, { ...own, role: "control" });
   const id = `control-${randomUUID().slice(0, 8)}`;
   const drain = () => {};

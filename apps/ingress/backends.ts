@@ -5,6 +5,7 @@
 import type { Logger } from "pino";
 import { KeyFollower } from "#access/follow.ts";
 import { catalogueLogOf } from "#catalogue/log.ts";
+import { followStoredCatalogue } from "#catalogue/publication.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import type { SlotBoard, Transport } from "#relay/ports.ts";
 import { openJobQueue } from "#relay/redis/job-queue.ts";
@@ -87,7 +88,6 @@ export async function openBackends(
   });
   resources.defer(() => catalogue.close());
   resources.defer(() => queues.close());
-  await queues.open(catalogue.current().queues);
 
   const publisher = await connectRedis("request");
   const subscriber = await connectRedis("subscribe");
@@ -98,6 +98,9 @@ export async function openBackends(
   resources.defer(() => keys.close());
   const controls = await withStartupTimeLimits(redis, () => followControls({ redis, subscriber, keyspace }));
   resources.defer(() => controls.close());
+  const followed = { redis, subscriber, keyspace, watch: catalogue };
+  resources.defer(await withStartupTimeLimits(redis, () => followStoredCatalogue(followed)));
+  await queues.open(catalogue.current().queues);
   const boardAt = async (basePath: string): Promise<Board> => {
     const { QueueBoard } = await import("#relay/redis/queue-board.ts");
     const board = new QueueBoard({ redis, keyspace, basePath, onError: onRedisError });

@@ -4,6 +4,7 @@
  */
 import type { FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
+import { catalogueStatusOf } from "#catalogue/log.ts";
 import { registerProcessMetrics, stopping } from "#service/metrics.ts";
 import type { OpenFiles } from "#service/open-files.ts";
 import { createOperations } from "#service/operations.ts";
@@ -64,7 +65,7 @@ export async function createIngressOperations(options: IngressOperationsOptions)
     notReady: () => (draining.aborted ? stopping : (generations.notReady ?? openFiles.shortage)),
     status: () => ({
       role: "ingress",
-      catalogue: backends.catalogue.current().version,
+      ...catalogueStatusOf(backends.catalogue),
       keys: backends.keys.count(),
       generations: generations.size,
       bodiesBytes: capacities.bodies.used,

@@ -2,7 +2,9 @@
 
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
+import { catalogueStatusOf } from "#catalogue/log.ts";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
+import { followStoredCatalogue } from "#catalogue/publication.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import { type EventSink, EventStream, type Subscriber } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";
@@ -115,6 +117,8 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
   const { keyspace } = deps.redis;
   const controls = await withStartupTimeLimits(redis, () => followControls({ redis, subscriber, keyspace }));
   opened.defer(() => controls.close());
+  const followed = { redis, subscriber, keyspace, watch: catalogue };
+  opened.defer(await withStartupTimeLimits(redis, () => followStoredCatalogue(followed)));
   const usage = openUsage(config, deps, redis, catalogue.inForceAs, opened);
   const load = new TargetLoad(clock);
   const contentTimes = new ContentTimes();
@@ -327,7 +331,7 @@ const statusOf = (
   clock: Clock,
 ) => ({
   role: "worker",
-  catalogue: catalogue.current().version,
+  ...catalogueStatusOf(catalogue),
   limit,
   ...(saturated !== undefined && { saturated }),
   queues: queues.opened.map((queue) => ({

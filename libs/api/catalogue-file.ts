@@ -10,14 +10,14 @@ const names = (description: string) => Type.Array(text(), { description });
 const changed = (what: string) =>
   object({ added: names(`New ${what}.`), removed: names(`${what} that are gone.`), changed: names("") });
 
-const changes = object({
+export const changes = object({
   models: changed("models"),
   groups: changed("groups"),
   upstreams: changed("upstreams"),
   queues: changed("queues"),
 });
 
-const diff = orNull(
+export const diff = orNull(
   object(
     {
       lines: listOf(

@@ -20,6 +20,8 @@ export interface Operation {
   /** Values in a query are text; numbers, booleans and lists are converted. */
   readonly query?: TObject;
   readonly body?: TSchema;
+  /** The handler checks the body, because its errors say more than those of the schema. */
+  readonly isBodyChecked?: true;
   /** The body of a success. Fields that are not in it do not leave. Absent: 204 without a body. */
   readonly answer?: TSchema;
   /** The status of a success; 200 by default, 204 without an answer. */

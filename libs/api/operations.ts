@@ -4,6 +4,7 @@ import { alertOperations } from "./alerts.ts";
 import { auditOperations } from "./audit.ts";
 import { batchOperations } from "./batches.ts";
 import { catalogueOperations } from "./catalogue.ts";
+import { catalogueEntryOperations } from "./catalogue-entries.ts";
 import { catalogueFileOperations } from "./catalogue-file.ts";
 import { contentOperations } from "./content.ts";
 import { fileOperations } from "./files.ts";
@@ -30,6 +31,7 @@ export const operations = {
   ...keyOperations,
   ...catalogueOperations,
   ...catalogueFileOperations,
+  ...catalogueEntryOperations,
   ...liveOperations,
   ...settingsOperations,
   ...viewOperations,

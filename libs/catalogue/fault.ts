@@ -15,6 +15,9 @@ export class CatalogueFault extends Error {
   }
 }
 
+/** The same name is in the file and among the stored entries. */
+export class CatalogueClash extends CatalogueFault {}
+
 export type Path = readonly (string | number)[];
 
 /** A mistake at a path of the file. */

@@ -6,12 +6,21 @@ import { upstreamProfiles } from "#dialects/profiles.ts";
 import { strictnessOf } from "#dialects/repairs/strict-upstreams.ts";
 import { readBoundedSync } from "#service/followed-file.ts";
 import { type Catalogue, type CatalogueModel, type CatalogueUpstream, createCatalogue } from "./catalogue.ts";
-import { fileBytesMax, readDocument } from "./document.ts";
+import { type CatalogueDocument, fileBytesMax, readDocument } from "./document.ts";
 import { credentialNamesOf, type Environment, filledIn, isOffered, variablesIn } from "./environment.ts";
-import { CatalogueFault } from "./fault.ts";
+import { CatalogueClash, CatalogueFault, type Finding, pathTextOf } from "./fault.ts";
 import { createdSecondsOf, meaningFindingsOf } from "./meaning.ts";
 import type { CatalogueFile } from "./schema.ts";
 import { shapeOf } from "./shape.ts";
+import {
+  clashesBetween,
+  entriesOf,
+  isEmptyDocument,
+  mergedValueOf,
+  type StoredRevision,
+  sectionOf,
+  variableFindingsOf,
+} from "./stored.ts";
 import { declaredModelsOf, isWildcard, namedModelsOf, type PricedModel } from "./wildcards.ts";
 
 /** Reads and checks the file synchronously. Throws only CatalogueFault. */
@@ -35,19 +44,71 @@ export function versionOf(bytes: Uint8Array): string {
 }
 
 /**
- * Parses and checks the content of a file; `file` is its name in messages. Throws only
- * CatalogueFault.
+ * Parses and checks the content of a file, with the stored entries if there are some; `file` is its
+ * name in messages. Throws only CatalogueFault.
  */
-export const parseCatalogue = (bytes: Uint8Array, file: string, environment: Environment): Catalogue =>
-  catalogueOf(checkedFileOf(bytes, file, environment), versionOf(bytes), environment);
+export function parseCatalogue(
+  bytes: Uint8Array,
+  file: string,
+  environment: Environment,
+  stored?: StoredRevision,
+): Catalogue {
+  const own = versionOf(bytes);
+  if (stored === undefined || isEmptyDocument(stored.document))
+    return catalogueOf(checkedFileOf(bytes, file, environment), own, environment);
+  const merged = checkedFileOf(bytes, file, environment, stored);
+  return catalogueOf(merged, versionOf(Buffer.from(`${own} ${stored.sha256}`)), environment);
+}
 
-function checkedFileOf(bytes: Uint8Array, file: string, environment: Environment): CatalogueFile {
+function checkedFileOf(
+  bytes: Uint8Array,
+  file: string,
+  environment: Environment,
+  stored?: StoredRevision,
+): CatalogueFile {
   const document = readDocument(bytes, file);
-  const shape = shapeOf(document.value);
-  if (shape.kind === "faulty") throw document.faultOf(shape.findings);
+  const value = stored && structuredClone(document.value);
+  const own = checkedShapeOf(document.value, environment, document.faultOf);
+  return stored === undefined ? own : mergedFileOf({ ...document, value }, stored, environment);
+}
+
+function checkedShapeOf(
+  value: unknown,
+  environment: Environment,
+  faultOf: CatalogueDocument["faultOf"],
+): CatalogueFile {
+  const shape = shapeOf(value);
+  if (shape.kind === "faulty") throw faultOf(shape.findings);
   const findings = meaningFindingsOf(shape.file, environment);
-  if (findings.length > 0) throw document.faultOf(findings);
+  if (findings.length > 0) throw faultOf(findings);
   return shape.file;
+}
+
+/** The file alone is good, so mistakes are in the stored entries, or between the two. */
+function mergedFileOf(document: CatalogueDocument, stored: StoredRevision, environment: Environment): CatalogueFile {
+  const own = entriesOf(document.value);
+  const place = `revision ${stored.number}`;
+  const [clash, ...clashes] = clashesBetween(own, stored.document).map(({ kind, name }) => {
+    const path = kind === "model" ? ["models", Object.keys(own.models).indexOf(name)] : [sectionOf[kind], name];
+    return document.faultOf([{ path, atKey: true, text: `${kind} "${name}" is also in ${place}; remove one` }]).message;
+  });
+  if (clash !== undefined) throw new CatalogueClash(clash, ...clashes);
+  const ownModels = Object.keys(own.models).length;
+  const names = Object.keys(stored.document.models);
+  const lineOf = ({ path, text }: Finding) => {
+    const [section, key, ...rest] = path;
+    const isModel = section === "models" && typeof key === "number";
+    const id = isModel ? names[key - ownModels] : undefined;
+    if (isModel && id === undefined) return document.faultOf([{ path, text }]).message;
+    return `${place}: ${pathTextOf(id === undefined ? path : ["models", id, ...rest])}: ${text}`;
+  };
+  const faultOf = (findings: readonly Finding[]) =>
+    new CatalogueFault(...(findings.map(lineOf) as [string, ...string[]]));
+  const merged = mergedValueOf(Object(document.value), stored.document);
+  const file = checkedShapeOf(merged, environment, faultOf);
+  const findings = variableFindingsOf(file, new Set(Object.keys(stored.document.upstreams)));
+  if (findings.length > 0) throw faultOf(findings);
+  return file;
 }
 
 function catalogueOf(file: CatalogueFile, version: string, environment: Environment): Catalogue {

@@ -13,6 +13,16 @@ export const catalogueLogOf = (log: Logger): WatchListeners => ({
   },
 });
 
+/** The part of a process's status about its catalogue. */
+export const catalogueStatusOf = (watch: CatalogueWatch) => {
+  const fault = watch.fault();
+  return {
+    catalogue: watch.current().version,
+    catalogueRevision: watch.revision(),
+    ...(fault !== undefined && { catalogueFault: fault }),
+  };
+};
+
 /**
  * Watches the catalogue from the start of a process, whose environment it also looks through.
  * Throws StartupFault.

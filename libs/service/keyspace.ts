@@ -129,6 +129,13 @@ export function keyspaceOf(namespace: string, protocols: Protocols = ownProtocol
     /** Pub/sub channel: announces a change of `controls`. */
     controlsChanged: `${lasting}:controls:changed`,
     /**
+     * Hash: the catalogue's stored entries, and upstreams' sealed credentials
+     * (libs/catalogue/publication.ts).
+     */
+    catalogue: `${lasting}:catalogue`,
+    /** Pub/sub channel: announces a change of `catalogue`. */
+    catalogueChanged: `${lasting}:catalogue:changed`,
+    /**
      * Pub/sub channel: commands of operators about generations
      * (libs/service/generation-commands.ts).
      */

@@ -31,6 +31,11 @@ const otherVariables = [
   ),
 ];
 
+/** Whether it is a setting of the gateway, or the file of one. */
+export const isOwnVariable = (variable: string): boolean =>
+  Object.hasOwn(variables.settings, variable) ||
+  Object.keys(variables.secrets).some((secret) => variable === secret || variable === fileVariableOf(secret));
+
 /** The variables of a catalogue. */
 interface CatalogueVariables {
   /** Each may be in a file. */

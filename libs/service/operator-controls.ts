@@ -3,6 +3,7 @@
  * worker reads after each notice of a change. It outlives the processes, but not the data of Redis.
  */
 import { type Clock, systemClock } from "./clock.ts";
+import { followValue } from "./followed-value.ts";
 import type { Keyspace } from "./keyspace.ts";
 import type { Redis } from "./redis.ts";
 
@@ -87,40 +88,12 @@ export async function followControls({
   clock = systemClock,
 }: FollowControlsOptions): Promise<OperatorControls> {
   let controls = new Map<string, OperatorControl>();
-  let isReading = false;
-  let isStale = false;
   const read = async () => {
-    isStale = false;
     const fields = Object.entries(await redis.hgetall(keyspace.controls));
     controls = new Map(fields.map(([field, text]) => [field, JSON.parse(text) as OperatorControl]));
   };
-  const update = async () => {
-    isStale = true;
-    if (isReading) return;
-    isReading = true;
-    while (isStale && redis.status === "ready") await read().catch(() => undefined);
-    isReading = false;
-  };
-  const onMessage = (channel: Buffer) => {
-    if (channel.toString() === keyspace.controlsChanged) void update();
-  };
-  // A notice may have been missed.
-  const onReady = () => void update();
-  subscriber.on("messageBuffer", onMessage);
-  subscriber.on("ready", onReady);
-  const close = () => {
-    subscriber.off("ready", onReady);
-    subscriber.off("messageBuffer", onMessage);
-    subscriber.unsubscribe(keyspace.controlsChanged).catch(() => undefined);
-  };
-  try {
-    await subscriber.subscribe(keyspace.controlsChanged);
-    await read();
-  } catch (error) {
-    close();
-    throw error;
-  }
-  const timer = setInterval(() => void update(), readEveryMs);
+  const channel = keyspace.controlsChanged;
+  const close = await followValue({ redis, subscriber, channel, everyMs: readEveryMs, read });
   return {
     of(kind, name, now = clock.epoch()) {
       if (controls.size === 0) return undefined;
@@ -128,10 +101,7 @@ export async function followControls({
       return control !== undefined && isInForce(control, now) ? control : undefined;
     },
     all: (now = clock.epoch()) => [...controls.values()].filter((control) => isInForce(control, now)),
-    close() {
-      clearInterval(timer);
-      close();
-    },
+    close,
   };
 }
 

@@ -3,11 +3,12 @@
  * keys.
  */
 
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { parseCatalogue } from "#catalogue/load.ts";
+import { watchCatalogue } from "#catalogue/watch.ts";
 import { DirectoryStore } from "#objects/directory-store.ts";
 import { systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
@@ -24,6 +25,8 @@ import { batchHandlers } from "../../apps/control/batches/handlers.ts";
 import { batchFilesOf, batchObjectsOf } from "../../apps/control/batches/storage.ts";
 import { catalogueHandlers } from "../../apps/control/catalogue/catalogue.ts";
 import { catalogueFileHandlers, LastChange } from "../../apps/control/catalogue/catalogue-file.ts";
+import { catalogueEntryHandlers } from "../../apps/control/catalogue/entry-handlers.ts";
+import { StoredCatalogue } from "../../apps/control/catalogue/stored-catalogue.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
 import { contentHandlers } from "../../apps/control/content/content-handlers.ts";
 import type { Database } from "../../apps/control/database/database.ts";
@@ -46,15 +49,12 @@ import { startRedis, type TestRedis } from "../support/redis.ts";
 
 const log = pino({ level: process.env.TEST_LOGS ? "info" : "silent" });
 
-export const catalogue = parseCatalogue(
-  Buffer.from(`groups: { default: { models: ["*"] }, last: { models: ["*"], priority: background }, narrow: { models: [one], keyLimits: { requestsPerMinute: 60, budgetPerDay: 2.5 } } }
+const catalogueText = `groups: { default: { models: ["*"] }, last: { models: ["*"], priority: background }, narrow: { models: [one], keyLimits: { requestsPerMinute: 60, budgetPerDay: 2.5 } } }
 upstreams: { u: { dialect: openai-chat, baseUrl: "http://127.0.0.1:1" } }
 models:
   - { id: one, prices: { inputPerMillion: 1, outputPerMillion: 1 }, route: [{ upstream: u, model: m }] }
-`),
-  "catalogue.yaml",
-  {},
-);
+`;
+export const catalogue = parseCatalogue(Buffer.from(catalogueText), "catalogue.yaml", {});
 
 export const operator: Actor = { kind: "token", id: "op", name: "op", isOperator: true, roles: new Map() };
 export const person = (id: string, roles: Record<string, Role>): Actor => ({
@@ -108,6 +108,16 @@ export async function startApi(database: Database): Promise<TestApi> {
   const address = () => "http://localhost";
   const secret = await authSecretOf(database, undefined);
   const changed = (account: string) => projection.projectAccount(account);
+  const directory = await mkdtemp(join(tmpdir(), "sluice-api-"));
+  opened.defer(() => rm(directory, { recursive: true, force: true }));
+  const file = join(directory, "catalogue.yaml");
+  await writeFile(file, catalogueText);
+  const watch = watchCatalogue(file, {}, { onChange() {}, onFault() {} });
+  opened.defer(() => watch.close());
+  const isReadOnly = false;
+  const stored = new StoredCatalogue({ database, redis, keyspace, watch, file, environment: {}, isReadOnly, log });
+  await stored.start();
+  opened.defer(() => stored.close());
   const settings = new Settings({ database, environment: {}, secret, log });
   await settings.start();
   opened.defer(() => settings.close());
@@ -132,8 +142,6 @@ export async function startApi(database: Database): Promise<TestApi> {
     ledger,
     database: "embedded",
   });
-  const directory = await mkdtemp(join(tmpdir(), "sluice-api-"));
-  opened.defer(() => rm(directory, { recursive: true, force: true }));
   const config = controlConfigOf({});
   const objects = new DirectoryStore(directory);
   const files = new FileStore({ clock: systemClock, config, database, objects, secret, log });
@@ -160,11 +168,13 @@ export async function startApi(database: Database): Promise<TestApi> {
         () => settings.current().gatewayUrl,
       ),
       ...catalogueFileHandlers({
-        file: "catalogue.yaml",
+        file,
         environment: {},
-        watch: { current: () => catalogue, inForceAs: () => catalogue, fault: () => undefined, close() {} },
-        lastChange: new LastChange("catalogue.yaml", systemClock),
+        watch,
+        lastChange: new LastChange(file, systemClock),
+        stored: () => stored.active,
       }),
+      ...catalogueEntryHandlers({ file, watch, stored }),
       ...liveHandlers({ states, redis, keyspace, catalogue: () => catalogue }),
       ...settingsHandlers({ settings, mail, webhook }),
       ...viewHandlers,

@@ -57,6 +57,9 @@ models: [{ id: m, retries: 0, prices: { inputPerMillion: 1, outputPerMillion: 2 
       current: () => catalogue,
       inForceAs: () => catalogue,
       fault: () => undefined,
+      put: () => undefined,
+      revision: () => 0,
+      file: () => new Uint8Array(),
       close() {},
     }),
   });

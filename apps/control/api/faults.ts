@@ -6,9 +6,11 @@ const kinds = {
   forbidden: [403, "Not allowed"],
   not_found: [404, "Not found"],
   conflict: [409, "Conflict"],
+  stale: [409, "Changed by somebody else"],
   changed: [412, "Changed by somebody else"],
   too_large: [413, "The request is too large"],
   unsupported_media_type: [415, "The body is not JSON"],
+  precondition_required: [428, "If-Match is missing"],
   too_many_requests: [429, "Too many requests"],
   internal: [500, "An error of the gateway"],
   unavailable: [503, "Not available"],
@@ -22,6 +24,7 @@ export interface Problem {
   status: number;
   detail: string;
   field?: string;
+  [member: string]: unknown;
 }
 
 /**
@@ -32,9 +35,16 @@ export class Fault extends Error {
   readonly kind: FaultKind;
   readonly field: string | undefined;
   readonly retryAfterSeconds: number | undefined;
+  /** Further members of the problem. */
+  readonly members: object | undefined;
 
-  constructor(kind: FaultKind, detail: string, more: { field?: string; retryAfterSeconds?: number } = {}) {
+  constructor(
+    kind: FaultKind,
+    detail: string,
+    more: { field?: string; retryAfterSeconds?: number; members?: object } = {},
+  ) {
     super(detail);
+    this.members = more.members;
     this.kind = kind;
     this.field = more.field;
     this.retryAfterSeconds = more.retryAfterSeconds;
@@ -48,6 +58,7 @@ export class Fault extends Error {
       status,
       detail: this.message,
       ...(this.field !== undefined && { field: this.field }),
+      ...this.members,
     };
   }
 }

@@ -7,7 +7,7 @@ import { Readable } from "node:stream";
 import swagger from "@fastify/swagger";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Logger } from "pino";
-import type { TSchema } from "typebox";
+import Type, { type TSchema } from "typebox";
 import { Compile } from "typebox/compile";
 import { Value } from "typebox/value";
 import { problem } from "#api/common.ts";
@@ -51,6 +51,8 @@ export interface ApiOptions {
 const prefix = "/api/v1";
 
 const nobody: Actor = { kind: "system", id: "", name: "", isOperator: false, roles: new Map() };
+
+const anyObject = Type.Object({});
 
 type AnyHandler = (
   input: { params: unknown; query: unknown; body: unknown },
@@ -139,7 +141,7 @@ function addRoute(
   operation: Operation,
 ): void {
   const handler = options.handlers[name as keyof typeof operations] as AnyHandler;
-  const { method, path, summary, access, params, query, body, answer, mediaType } = operation;
+  const { method, path, summary, access, params, query, body, answer, mediaType, isBodyChecked } = operation;
   const status = operation.status ?? (answer === undefined && mediaType === undefined ? 204 : 200);
   server.route({
     method,
@@ -159,6 +161,10 @@ function addRoute(
         default: problem,
       },
     } as object,
+    ...(isBodyChecked && {
+      validatorCompiler: ({ schema, httpPart }: { schema: TSchema; httpPart?: string }) =>
+        validatorOf(httpPart === "body" ? anyObject : schema, httpPart !== "body"),
+    }),
     handler: async (request, reply) => {
       const actor = await options.identify(request);
       if (actor !== undefined)

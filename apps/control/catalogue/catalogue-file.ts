@@ -8,12 +8,12 @@ import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import { CatalogueFault } from "#catalogue/fault.ts";
 import { parseCatalogue } from "#catalogue/load.ts";
+import type { StoredRevision } from "#catalogue/stored.ts";
 import type { CatalogueWatch } from "#catalogue/watch.ts";
 import type { Clock } from "#service/clock.ts";
 import { unreadableText } from "#service/followed-file.ts";
 import type { Handlers } from "../api/handlers.ts";
-import type { Database } from "../database/database.ts";
-import { changesBetween, lossesBetween } from "./changes.ts";
+import { affectedBy, changesBetween } from "./changes.ts";
 import { diffOf } from "./diff.ts";
 
 export interface CatalogueFileOptions {
@@ -21,6 +21,8 @@ export interface CatalogueFileOptions {
   environment: Environment;
   watch: CatalogueWatch;
   lastChange: LastChange;
+  /** The entries of the database. */
+  stored(): StoredRevision;
 }
 
 /** Remembers what the last change of the catalogue changed. */
@@ -68,6 +70,7 @@ export function catalogueFileHandlers({
   environment,
   watch,
   lastChange,
+  stored,
 }: CatalogueFileOptions): Handlers<typeof catalogueFileOperations> {
   return {
     async readCatalogueFile() {
@@ -78,12 +81,8 @@ export function catalogueFileHandlers({
     async checkCatalogue({ body: { text } }, { database }) {
       const current = watch.current();
       try {
-        const proposed = parseCatalogue(Buffer.from(text), file, environment);
-        const keys = await keysByGroup(database);
-        const affected = lossesBetween(current, proposed).flatMap((loss) => {
-          const count = keys.get(loss.group) ?? 0;
-          return count === 0 ? [] : [{ ...loss, keys: count }];
-        });
+        const proposed = parseCatalogue(Buffer.from(text), file, environment, stored());
+        const affected = await affectedBy(database, current, proposed);
         const now = textOf(file);
         const diff = now === undefined ? null : diffOf(now, text);
         return { body: { fault: null, changes: changesBetween(current, proposed), diff, affected } };
@@ -93,14 +92,4 @@ export function catalogueFileHandlers({
       }
     },
   };
-}
-
-async function keysByGroup(database: Database): Promise<Map<string, number>> {
-  const rows = await database
-    .selectFrom("keys")
-    .select((keys) => ["group_name", keys.fn.countAll<bigint>().as("count")])
-    .where("revoked_at", "is", null)
-    .groupBy("group_name")
-    .execute();
-  return new Map(rows.map(({ group_name, count }) => [group_name, Number(count)]));
 }

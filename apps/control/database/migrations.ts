@@ -26,6 +26,7 @@ import { up as files } from "./migrations/0017-files.ts";
 import { up as batches } from "./migrations/0018-batches.ts";
 import { up as uploads } from "./migrations/0019-uploads.ts";
 import { up as webhooks } from "./migrations/0020-webhooks.ts";
+import { up as catalogue } from "./migrations/0021-catalogue.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -48,6 +49,7 @@ const migrations: Record<string, Migration> = {
   "0018-batches": { up: batches },
   "0019-uploads": { up: uploads },
   "0020-webhooks": { up: webhooks },
+  "0021-catalogue": { up: catalogue },
 };
 const lastOwn = Object.keys(migrations).at(-1) as string;
 

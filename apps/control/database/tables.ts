@@ -302,6 +302,26 @@ export interface WebhookDeliveryRow {
   delivered_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
 }
 
+export interface CatalogueRevisionRow {
+  number: number;
+  parent: number;
+  /** Canonical JSON. */
+  document: string;
+  sha256: string;
+  /** The names of the changed entries. */
+  summary: string;
+  comment: string;
+  author_kind: string;
+  author_id: string;
+  author_name: string;
+  created_at: Date;
+}
+
+interface CatalogueActiveRow {
+  id: ColumnType<number, number | undefined, never>;
+  revision: number;
+}
+
 export interface Tables extends SignInTables {
   usage: UsageRow;
   usage_totals: UsageTotalsRow;
@@ -322,4 +342,6 @@ export interface Tables extends SignInTables {
   batch_chunks: BatchChunkRow;
   webhooks: WebhookRow;
   webhook_deliveries: WebhookDeliveryRow;
+  catalogue_revisions: CatalogueRevisionRow;
+  catalogue_active: CatalogueActiveRow;
 }

@@ -36,6 +36,8 @@ const tables = [
   "settings",
   "views",
   "webhooks",
+  "catalogue_revisions",
+  "catalogue_active",
   "usage_totals",
   "usage_days",
   "usage",

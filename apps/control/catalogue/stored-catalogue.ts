@@ -1,0 +1,311 @@
+/**
+ * The catalogue's entries in the database, as revisions: each change makes one and activates it in
+ * the same transaction. Every control process puts the active one into its own catalogue and into
+ * Redis, for ingresses and workers.
+ */
+import { createHash } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import type { Logger } from "pino";
+import type { catalogueEntryOperations } from "#api/catalogue-entries.ts";
+import type { AnswerOf } from "#api/operation.ts";
+import type { Environment } from "#catalogue/environment.ts";
+import { CatalogueClash, CatalogueFault } from "#catalogue/fault.ts";
+import { parseCatalogue } from "#catalogue/load.ts";
+import { publishedId, publishRevision, revisionIdOf } from "#catalogue/publication.ts";
+import {
+  type Entry,
+  type EntryKind,
+  emptyDocument,
+  entryKinds,
+  type StoredDocument,
+  type StoredRevision,
+  sectionOf,
+  sections,
+} from "#catalogue/stored.ts";
+import type { CatalogueWatch } from "#catalogue/watch.ts";
+import { yamlOf } from "#catalogue/yaml-text.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import { PeriodicTask } from "#service/periodic-task.ts";
+import type { Redis } from "#service/redis.ts";
+import { Fault } from "../api/faults.ts";
+import type { Context } from "../api/handlers.ts";
+import { catalogueEveryMs, documentLengthMax, revisionsMax } from "../bounds.ts";
+import { transact } from "../database/change.ts";
+import type { Database } from "../database/database.ts";
+import type { CatalogueRevisionRow } from "../database/tables.ts";
+import { affectedBy, changesBetween } from "./changes.ts";
+import { diffOf } from "./diff.ts";
+
+export interface StoredCatalogueOptions {
+  database: Database;
+  /** For the purpose `request`. */
+  redis: Redis;
+  keyspace: Keyspace;
+  watch: CatalogueWatch;
+  /** The path of the file. */
+  file: string;
+  environment: Environment;
+  isReadOnly: boolean;
+  log: Logger;
+}
+
+/** One change of the entries, by an operation of the API. */
+export interface EntriesChange {
+  /** The name of the operation. */
+  action: string;
+  comment: string;
+  /** Checks the change and describes it; changes nothing. */
+  isDryRun: boolean;
+  edit(document: StoredDocument): StoredDocument;
+}
+
+type Answer = AnswerOf<(typeof catalogueEntryOperations)["putUpstream"]>;
+type ActiveRevision = Pick<CatalogueRevisionRow, "number" | "sha256" | "document" | "author_name">;
+
+/** An entry that two documents have differently. */
+interface ChangedEntry {
+  kind: EntryKind;
+  name: string;
+  change: "added" | "removed" | "changed";
+}
+
+export class StoredCatalogue {
+  readonly #options: StoredCatalogueOptions;
+  #active: StoredRevision = revisionOf(nothing);
+  #task: PeriodicTask | undefined;
+
+  constructor(options: StoredCatalogueOptions) {
+    this.#options = options;
+  }
+
+  /** Reads the active revision, and follows it. Rejects if the database does not answer. */
+  async start(): Promise<void> {
+    await this.#read();
+    this.#task = new PeriodicTask({
+      everyMs: catalogueEveryMs,
+      isImmediate: true,
+      run: () => this.refresh(),
+      log: this.#options.log,
+      level: "warn",
+      failed: "the catalogue's entries of the database do not reach Redis",
+      works: "the catalogue's entries of the database reach Redis again",
+    });
+  }
+
+  close(): void {
+    this.#task?.close();
+  }
+
+  get active(): StoredRevision {
+    return this.#active;
+  }
+
+  get isReadOnly(): boolean {
+    return this.#options.isReadOnly;
+  }
+
+  /** Applies what the database has, and puts it into Redis if that has something else. */
+  async refresh(): Promise<void> {
+    const { redis, keyspace } = this.#options;
+    await this.#read();
+    const published = await publishedId(redis, keyspace);
+    const isUnused = published === null && this.#active.number === 0;
+    if (!isUnused && published !== revisionIdOf(this.#active)) await publishRevision(redis, keyspace, this.#active);
+  }
+
+  /** Makes a revision and activates it. Throws a Fault for a change that is not valid. */
+  async change(context: Context, { action, comment, isDryRun, edit }: EntriesChange): Promise<Answer> {
+    if (this.isReadOnly)
+      throw new Fault("forbidden", "CATALOGUE_READ_ONLY is set: change the catalogue's file instead.");
+    const { ifMatch } = context;
+    if (ifMatch === undefined)
+      throw new Fault(
+        "precondition_required",
+        'Send `If-Match` with the revision that you have read, such as "3", so that no change of somebody else is lost.',
+      );
+    const answer = await transact(context, action, async (inside) => {
+      await inside.database
+        .insertInto("catalogue_active")
+        .values({ revision: 0 })
+        .onConflict((conflict) => conflict.doNothing())
+        .execute();
+      await inside.database.selectFrom("catalogue_active").select("revision").forUpdate().executeTakeFirstOrThrow();
+      const active = await activeOf(inside.database);
+      const before = revisionOf(active);
+      const document = edit(before.document);
+      const changed = changedEntries(before.document, document);
+      await checkFresh(inside.database, { active, ifMatch, changed });
+      const text = canonicalText(document);
+      const number = before.number + 1;
+      const after: StoredRevision = { number, sha256: sha256Of(text), document };
+      const described = await this.#described(inside.database, before, after, changed);
+      if (isDryRun || changed.length === 0) return { ...described, revision: before.number, isPublished: false };
+      const { actor, now } = context;
+      await inside.database
+        .insertInto("catalogue_revisions")
+        .values({
+          number,
+          parent: before.number,
+          document: text,
+          sha256: after.sha256,
+          summary: summaryOf(changed),
+          comment,
+          author_kind: actor.kind,
+          author_id: actor.id,
+          author_name: actor.name,
+          created_at: now,
+        })
+        .execute();
+      await inside.database.updateTable("catalogue_active").set({ revision: number }).execute();
+      await inside.database
+        .deleteFrom("catalogue_revisions")
+        .where("number", "<=", number - revisionsMax)
+        .execute();
+      await inside.record({
+        subject: `catalogue revision ${number}`,
+        before: only(before.document, changed),
+        after: only(document, changed),
+      });
+      return { ...described, revision: number, isPublished: true };
+    });
+    if (answer.isPublished) await this.#task?.run();
+    return answer;
+  }
+
+  /** Checks the revision like any catalogue. Throws a Fault. */
+  async #described(
+    database: Database,
+    before: StoredRevision,
+    after: StoredRevision,
+    changed: readonly ChangedEntry[],
+  ): Promise<Omit<Answer, "revision" | "isPublished">> {
+    const { watch, file, environment } = this.#options;
+    try {
+      const current = watch.current();
+      const proposed = parseCatalogue(watch.file(), file, environment, after);
+      return {
+        changes: changesBetween(current, proposed),
+        diff: diffOf(yamlOf(only(before.document, changed)), yamlOf(only(after.document, changed))),
+        affected: await affectedBy(database, current, proposed),
+      };
+    } catch (error) {
+      if (!(error instanceof CatalogueFault)) throw error;
+      throw new Fault(error instanceof CatalogueClash ? "conflict" : "invalid", error.message, {
+        members: { faults: error.lines },
+      });
+    }
+  }
+
+  async #read(): Promise<void> {
+    const { database, watch } = this.#options;
+    const pointer = await database.selectFrom("catalogue_active").select("revision").executeTakeFirst();
+    if ((pointer?.revision ?? 0) !== this.#active.number) this.#active = revisionOf(await activeOf(database));
+    if (watch.revision() !== this.#active.number) watch.put(this.#active);
+  }
+}
+
+/** The text of a document, the same for equal ones: by sorted names. Throws a Fault if too long. */
+function canonicalText(document: StoredDocument): string {
+  const inOrder = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(inOrder);
+    if (typeof value !== "object" || value === null) return value;
+    const names = Object.keys(value).sort();
+    return Object.fromEntries(names.map((name) => [name, inOrder(Reflect.get(value, name))]));
+  };
+  const text = JSON.stringify(inOrder(document));
+  if (text.length > documentLengthMax)
+    throw new Fault("too_large", `The entries of the database would be longer than ${documentLengthMax} characters.`);
+  return text;
+}
+
+const sha256Of = (text: string): string => createHash("sha256").update(text).digest("hex");
+
+const nothing: ActiveRevision = {
+  number: 0,
+  document: canonicalText(emptyDocument),
+  sha256: sha256Of(canonicalText(emptyDocument)),
+  author_name: "",
+};
+
+const revisionOf = ({ number, sha256, document }: ActiveRevision): StoredRevision => ({
+  number,
+  sha256,
+  document: JSON.parse(document) as StoredDocument,
+});
+
+const activeOf = async (database: Database): Promise<ActiveRevision> =>
+  (await database
+    .selectFrom("catalogue_revisions")
+    .innerJoin("catalogue_active", "catalogue_active.revision", "catalogue_revisions.number")
+    .select(["number", "sha256", "document", "author_name"])
+    .executeTakeFirst()) ?? nothing;
+
+/** The revision with a number that is kept; undefined without one. */
+async function revisionRow(database: Database, number: number): Promise<ActiveRevision | undefined> {
+  if (number === 0) return nothing;
+  return database
+    .selectFrom("catalogue_revisions")
+    .select(["number", "sha256", "document", "author_name"])
+    .where("number", "=", number)
+    .executeTakeFirst();
+}
+
+function changedEntries(before: StoredDocument, after: StoredDocument): ChangedEntry[] {
+  return entryKinds.flatMap((kind) => {
+    const [old, fresh] = [before[sectionOf[kind]], after[sectionOf[kind]]];
+    return [...new Set([...Object.keys(old), ...Object.keys(fresh)])].flatMap((name): ChangedEntry[] => {
+      if (!Object.hasOwn(old, name)) return [{ kind, name, change: "added" }];
+      if (!Object.hasOwn(fresh, name)) return [{ kind, name, change: "removed" }];
+      return isDeepStrictEqual(old[name], fresh[name]) ? [] : [{ kind, name, change: "changed" }];
+    });
+  });
+}
+
+/** The part of a document with these entries. */
+function only(document: StoredDocument, entries: readonly ChangedEntry[]): StoredDocument {
+  const part: Record<string, Record<string, Entry>> = {};
+  for (const section of sections) part[section] = {};
+  for (const { kind, name } of entries) {
+    const section = sectionOf[kind];
+    const entry = Object.hasOwn(document[section], name) ? document[section][name] : undefined;
+    if (entry !== undefined) Object.assign(part[section] as object, { [name]: entry });
+  }
+  return part as StoredDocument;
+}
+
+const namedMax = 3;
+
+/** Such as "added upstream groq, changed model gpt-x and 2 more". */
+function summaryOf(changed: readonly ChangedEntry[]): string {
+  const first = changed.slice(0, namedMax).map(({ kind, name, change }) => `${change} ${kind} ${name}`);
+  const others = changed.length - first.length;
+  return `${first.join(", ")}${others > 0 ? ` and ${others} more` : ""}`;
+}
+
+/**
+ * Throws a Fault if an entry that the change touches was changed since the caller read it. Changes
+ * of other entries do no harm: the result is checked as a whole.
+ */
+async function checkFresh(
+  database: Database,
+  { active, ifMatch, changed }: { active: ActiveRevision; ifMatch: number; changed: readonly ChangedEntry[] },
+): Promise<void> {
+  if (ifMatch === active.number) return;
+  const seen = ifMatch > active.number ? undefined : await revisionRow(database, ifMatch);
+  const [before, after] = [seen && revisionOf(seen).document, revisionOf(active).document];
+  const meanwhile = before === undefined ? [] : changedEntries(before, after);
+  const isTouched = meanwhile.some((entry) =>
+    changed.some(({ kind, name }) => kind === entry.kind && name === entry.name),
+  );
+  if (before !== undefined && !isTouched) return;
+  const since =
+    before === undefined ? "is not kept" : `is no longer active: ${active.author_name} made ${active.number}`;
+  throw new Fault("stale", `Revision ${ifMatch} ${since}. Read the catalogue again, and repeat your change.`, {
+    members: {
+      revision: active.number,
+      author: active.author_name,
+      changes: meanwhile,
+      diff: before === undefined ? null : diffOf(yamlOf(only(before, meanwhile)), yamlOf(only(after, meanwhile))),
+    },
+  });
+}

@@ -1,0 +1,135 @@
+/** Entries of the catalogue in the database: their revisions, their checks, and stale changes. */
+import assert from "node:assert/strict";
+import { operator, startApi, type TestApi } from "./api.ts";
+import { onBoth } from "./databases.ts";
+
+const upstream = { dialect: "openai-chat", baseUrl: "http://127.0.0.1:2/v1" };
+const model = { prices: { inputPerMillion: 1, outputPerMillion: 1 }, route: [{ upstream: "u", model: "m" }] };
+
+/** The entries begin as they were: the tests share the embedded database. */
+async function startHere(database: Parameters<typeof startApi>[0]) {
+  await database.deleteFrom("catalogue_revisions").execute();
+  await database.deleteFrom("catalogue_active").execute();
+  const api = await startApi(database);
+  const change = (method: string, path: string, body?: object, revision?: number) =>
+    api.call(
+      operator,
+      method,
+      `/catalogue/${path}`,
+      body,
+      revision === undefined ? {} : { "if-match": `"${revision}"` },
+    );
+  return { api, change, [Symbol.asyncDispose]: () => api[Symbol.asyncDispose]() };
+}
+
+const entriesOf = async ({ call }: TestApi) => (await call(operator, "GET", "/catalogue/entries")).body;
+
+onBoth("a change makes a revision, names what it changes, and is in the audit log", async (database) => {
+  await using opened = await startHere(database);
+  const { api, change } = opened;
+  const before = await api.call(operator, "GET", "/catalogue/entries");
+  assert.equal(before.headers.etag, '"0"');
+  assert.equal(before.body.upstreams[0].source, "file");
+  const added = await change("PUT", "upstreams/own?comment=for%20tests", upstream, 0);
+  assert.equal(added.status, 200, added.text);
+  assert.equal(added.headers.etag, '"1"');
+  assert.equal(added.body.isPublished, true);
+  assert.deepEqual(added.body.changes.upstreams.added, ["own"]);
+  assert.ok(
+    added.body.diff.lines.some(
+      ({ kind, text }: { kind: string; text: string }) => kind === "added" && text.includes("own:"),
+    ),
+  );
+  const { upstreams, revision } = await entriesOf(api);
+  assert.equal(revision, 1);
+  assert.deepEqual(upstreams.at(-1), { name: "own", source: "database", entry: upstream });
+  const same = await change("PUT", "upstreams/own", upstream, 1);
+  assert.deepEqual([same.body.revision, same.body.isPublished], [1, false]);
+  const changed = await change("PUT", "upstreams/own", { ...upstream, prefill: true }, 1);
+  assert.deepEqual(changed.body.changes.upstreams.changed, ["own"]);
+  const { body } = await api.call(operator, "GET", "/audit?action=putUpstream");
+  const [newest] = body.items;
+  assert.equal(newest.subject, "catalogue revision 2");
+  assert.deepEqual(newest.before.upstreams, { own: upstream });
+  assert.deepEqual(newest.after.upstreams, { own: { ...upstream, prefill: true } });
+  const removed = await change("DELETE", "upstreams/own", undefined, 2);
+  assert.equal(removed.body.revision, 3);
+  assert.equal((await change("DELETE", "upstreams/own", undefined, 3)).status, 404);
+});
+
+onBoth("a change that is not valid changes nothing, and every mistake is named", async (database) => {
+  await using opened = await startHere(database);
+  const { api, change } = opened;
+  const cases: [path: string, body: object, status: number, message: RegExp][] = [
+    [
+      "upstreams/own",
+      { ...upstream, dialect: "openai" },
+      400,
+      /revision 1: upstreams\.own\.dialect: must be "openai-chat"/,
+    ],
+    ["upstreams/Own", upstream, 400, /the name of an upstream must be/],
+    ["upstreams/own", { ...upstream, baseUrl: "ftp://host" }, 400, /upstreams\.own\.baseUrl: the scheme must be/],
+    [
+      "upstreams/own",
+      { ...upstream, credential: "AUTH_SECRET" },
+      400,
+      /AUTH_SECRET is a setting of the gateway itself/,
+    ],
+    ["upstreams/own", { ...upstream, credential: "AUTH_SECRET_FILE" }, 400, /is a setting of the gateway itself/],
+    ["upstreams/own", { ...upstream, credentials: ["DATABASE_URL"] }, 400, /DATABASE_URL is a setting/],
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the catalogue's own form
+    ["upstreams/own", { ...upstream, baseUrl: "http://host/${REDIS_URL:-x}" }, 400, /REDIS_URL is a setting/],
+    ["upstreams/own", { ...upstream, headers: { authorization: "x" } }, 400, /use `credential` for secrets/],
+    [
+      "upstreams/u",
+      upstream,
+      409,
+      /catalogue\.yaml:2:\d+: upstreams\.u: upstream "u" is also in revision 1; remove one/,
+    ],
+    ["models/one", model, 409, /model "one" is also in revision 1/],
+    [
+      "models/two",
+      { ...model, route: [{ upstream: "none", model: "m" }] },
+      400,
+      /revision 1: models\.two\.route\[0\]\.upstream: no upstream/,
+    ],
+    ["models/two", { ...model, typo: 1 }, 400, /models\.two\.typo: no such setting/],
+    ["models/two", { ...model, fallbacks: ["two"] }, 400, /is the model itself/],
+    ["groups/g", { models: ["absent"] }, 400, /groups\.g\.models\[0\]: no model has the id "absent"/],
+    ["queues/q", { parts: 0 }, 400, /queues\.q\.parts/],
+    ["queues/__proto__", {}, 400, /the name of a queue must be/],
+  ];
+  for (const [path, body, status, message] of cases) {
+    const { status: actual, body: problem, text } = await change("PUT", path, body, 0);
+    assert.equal(actual, status, `${path}: ${text}`);
+    assert.match(problem.detail, message);
+    assert.ok(problem.faults.length >= 1);
+  }
+  const file = await change("DELETE", "upstreams/u", undefined, 0);
+  assert.match(file.body.detail, /is in .*catalogue\.yaml: remove it there/);
+  assert.equal((await entriesOf(api)).revision, 0);
+  const dry = await change("PUT", "upstreams/own?dryRun=true", upstream, 0);
+  assert.deepEqual([dry.status, dry.body.isPublished, dry.body.changes.upstreams.added], [200, false, ["own"]]);
+  assert.equal((await entriesOf(api)).revision, 0);
+});
+
+onBoth("a stale change is refused with what changed; changes of other entries do no harm", async (database) => {
+  await using opened = await startHere(database);
+  const { change } = opened;
+  assert.equal((await change("PUT", "upstreams/own", upstream)).status, 428);
+  assert.equal((await change("PUT", "upstreams/own", upstream, 0)).status, 200);
+  assert.equal((await change("PUT", "models/two", model, 0)).body.revision, 2);
+  const stale = await change("PUT", "upstreams/own", { ...upstream, prefill: true }, 0);
+  assert.equal(stale.status, 409);
+  assert.equal(stale.body.revision, 2);
+  assert.equal(stale.body.author, "op");
+  assert.deepEqual(stale.body.changes, [
+    { kind: "upstream", name: "own", change: "added" },
+    { kind: "model", name: "two", change: "added" },
+  ]);
+  assert.ok(stale.body.diff.lines.length > 0);
+  assert.equal((await change("PUT", "upstreams/own", upstream, 7)).status, 409);
+  // Two at once: one of them is stale.
+  const both = await Promise.all([1, 2].map((waitMs) => change("PUT", "queues/q", { waitMs }, 2)));
+  assert.deepEqual(both.map(({ status }) => status).sort(), [200, 409]);
+});
