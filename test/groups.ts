@@ -12,7 +12,7 @@ const groups = {
   pure: [
     "*.test.ts",
     "chaos/run/*.test.ts",
-    "control/batches/{formats,input-check,line-sender,state}.test.ts",
+    "control/batches/{error-groups,formats,input-check,line-sender,state}.test.ts",
     "console/{cost,dialects,error-texts,snippets,usage-series}.test.ts",
     "ingress/{admission,generation}/*.test.ts",
     "ingress/common/capacity.test.ts",

@@ -304,6 +304,13 @@ export const batchesSweptTogether = 100;
 export const chunkRowsMax = 500;
 /** How long results are stored after the end of a batch. */
 export const batchResultsDays = 30;
+/** Results that are read to group the failed requests of a batch. */
+export const batchErrorBytesMax = 64 << 20;
+/** Codes of one batch, and of each the failed requests that are listed with their texts. */
+export const batchErrorCodesMax = 50;
+export const batchErrorCodeMax = 100;
+export const batchErrorLinesShown = 5;
+export const batchErrorTextMax = 500;
 
 // Webhooks of accounts.
 export const webhooksOfAccountMax = 20;

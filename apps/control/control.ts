@@ -29,6 +29,7 @@ import type { ConsoleOptions } from "./api/console.ts";
 import { createApi } from "./api/server.ts";
 import { identifyBy } from "./api/tokens.ts";
 import type { BatchService } from "./batches/context.ts";
+import { batchErrorHandlers } from "./batches/error-groups.ts";
 import { batchHandlers } from "./batches/handlers.ts";
 import { openBatches } from "./batches/service.ts";
 import { catalogueHandlers } from "./catalogue/catalogue.ts";
@@ -229,6 +230,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
       ...settingsHandlers({ settings, mail, webhook: alerts.webhook }),
       ...viewHandlers,
       ...batchHandlers(batches),
+      ...batchErrorHandlers(batches),
       ...fileHandlers(files),
       ...webhookHandlers({ secret, networks: config.webhookNetworks, wake: webhooks.wake }),
     },

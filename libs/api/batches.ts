@@ -67,6 +67,7 @@ const batch = object({
   endedAt: orNull(time("When it was over.")),
   expiresAt: time("Requests that have not begun by then are not executed."),
   total: count("Its requests; 0 until its input was checked."),
+  running: count("Requests without a result in the chunks that processes work on."),
   succeeded: count("Requests with a successful answer."),
   errored: count("Requests that failed."),
   cancelled: count("Requests that were not executed because it was cancelled."),

@@ -2,6 +2,7 @@
 import { accountOperations } from "./accounts.ts";
 import { alertOperations } from "./alerts.ts";
 import { auditOperations } from "./audit.ts";
+import { batchErrorOperations } from "./batch-errors.ts";
 import { batchOperations } from "./batches.ts";
 import { catalogueOperations } from "./catalogue.ts";
 import { catalogueEntryOperations } from "./catalogue-entries.ts";
@@ -36,6 +37,7 @@ export const operations = {
   ...settingsOperations,
   ...viewOperations,
   ...batchOperations,
+  ...batchErrorOperations,
   ...fileOperations,
   ...webhookOperations,
 } as const satisfies Record<string, Operation>;

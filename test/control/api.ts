@@ -21,6 +21,7 @@ import { Webhook } from "../../apps/control/alerts/webhook.ts";
 import type { Actor } from "../../apps/control/api/actor.ts";
 import { createApi } from "../../apps/control/api/server.ts";
 import type { BatchService } from "../../apps/control/batches/context.ts";
+import { batchErrorHandlers } from "../../apps/control/batches/error-groups.ts";
 import { batchHandlers } from "../../apps/control/batches/handlers.ts";
 import { batchFilesOf, batchObjectsOf } from "../../apps/control/batches/storage.ts";
 import { catalogueHandlers } from "../../apps/control/catalogue/catalogue.ts";
@@ -179,6 +180,7 @@ export async function startApi(database: Database): Promise<TestApi> {
       ...settingsHandlers({ settings, mail, webhook }),
       ...viewHandlers,
       ...batchHandlers(batches),
+      ...batchErrorHandlers(batches),
       ...fileHandlers(files),
       ...webhookHandlers({ secret, networks: [], wake: () => undefined }),
       ...signIn.handlers,

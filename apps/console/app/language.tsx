@@ -73,18 +73,18 @@ function formatsOf(language: Language): Formats {
         : value < 1_000
           ? `${numbers.format(Math.round(value))} ms`
           : `${numbers.format(Math.round(value / 10) / 100)} s`,
-    bytes: (value) =>
-      value < 1_024
-        ? `${value} B`
-        : value < 1_048_576
-          ? `${numbers.format(Math.round(value / 102.4) / 10)} KiB`
-          : `${numbers.format(Math.round(value / 104_857.6) / 10)} MiB`,
+    bytes: (value) => {
+      const power = Math.min(byteUnits.length - 1, Math.floor(Math.log2(Math.max(1, value)) / 10));
+      return `${numbers.format(Math.round((value / 1_024 ** power) * 10) / 10)} ${byteUnits[power]}`;
+    },
     time: (iso) => times.format(new Date(iso)),
     day: (iso) => days.format(new Date(iso)),
     ago: (iso) => (iso === null ? "–" : spanText(relative, Math.min(0, Date.parse(iso) - Date.now()))),
     until: (iso) => (iso === null ? "–" : spanText(relative, Math.max(0, Date.parse(iso) - Date.now()))),
   };
 }
+
+const byteUnits = ["B", "KiB", "MiB", "GiB", "TiB"];
 
 const spans = [
   ["day", 86_400_000],

@@ -3,6 +3,8 @@ import { translated } from "./texts.ts";
 export const useShellTexts = translated({
   en: {
     batches: "Batches",
+    files: "Files",
+    webhooks: "Webhooks",
     skip: "To the content",
     navigation: "Pages",
     menu: "Menu",
@@ -15,6 +17,8 @@ export const useShellTexts = translated({
   },
   zh: {
     batches: "批处理",
+    files: "文件",
+    webhooks: "Webhook",
     skip: "跳到内容",
     navigation: "页面",
     menu: "菜单",

@@ -8,6 +8,7 @@ import {
   BatchIcon,
   ChatIcon,
   FileIcon,
+  FilesIcon,
   GaugeIcon,
   KeyIcon,
   ListIcon,
@@ -16,6 +17,7 @@ import {
   SettingsIcon,
   StartIcon,
   UsageIcon,
+  WebhookIcon,
 } from "../parts/icons.tsx";
 import { ButtonLink } from "../parts/link.tsx";
 import { Brand, Forbidden, OfflineNotice } from "../parts/page.tsx";
@@ -44,6 +46,8 @@ const entries: Entry[] = [
   { to: "/usage", text: "usage", icon: UsageIcon },
   { to: "/requests", text: "requests", icon: ListIcon },
   { to: "/batches", text: "batches", icon: BatchIcon },
+  { to: "/files", text: "files", icon: FilesIcon },
+  { to: "/webhooks", text: "webhooks", icon: WebhookIcon, isFor: (me) => may(me, "member") },
   { to: "/operations", text: "operations", icon: GaugeIcon, isFor: isOperator },
   { to: "/catalogue", text: "catalogue", icon: FileIcon, isFor: isOperator },
   { to: "/accounts", text: "accounts", icon: PeopleIcon },

@@ -41,6 +41,7 @@ function useSegments(batch: Batch) {
     { name: t.errored, value: batch.errored, color: "var(--mantine-color-red-6)" },
     { name: t.expiredRequests, value: batch.expired, color: "var(--mantine-color-orange-6)" },
     { name: t.cancelledRequests, value: batch.cancelled, color: "var(--mantine-color-gray-6)" },
+    { name: t.running, value: batch.running, color: "var(--mantine-color-blue-4)" },
   ];
 }
 
@@ -55,7 +56,11 @@ export function BatchProgress({ batch }: { batch: Batch }) {
   const t = useBatchStateTexts();
   const format = useFormats();
   const segments = useSegments(batch);
-  const waiting = { name: t.waiting, value: batch.total - doneOf(batch), color: "var(--mantine-color-default-border)" };
+  const waiting = {
+    name: t.waiting,
+    value: batch.total - doneOf(batch) - batch.running,
+    color: "var(--mantine-color-default-border)",
+  };
   return (
     <>
       <SegmentBar label={t.progress} segments={segments} total={batch.total} height={18} textOf={format.count} />

@@ -15,6 +15,7 @@ const en = {
   batch_cancelled: "The batch was cancelled before these requests ran.",
   batch_expired: "The deadline passed before these requests ran.",
   insufficient_quota: "A budget of the key, its group or its account was spent.",
+  no_answer: "These requests got no answer that a batch can keep.",
   invalid_api_key: "The key of the batch is not valid any more.",
 };
 const zh: Record<keyof typeof en, string> = {
@@ -30,20 +31,50 @@ const zh: Record<keyof typeof en, string> = {
   batch_cancelled: "这些请求运行之前，批处理已被取消。",
   batch_expired: "这些请求运行之前，截止时间已过。",
   insufficient_quota: "密钥、分组或账户的预算已用完。",
+  no_answer: "这些请求没有得到批处理可以保存的回答。",
   invalid_api_key: "批处理的密钥已失效。",
 };
+
+/** The codes of vendors that mean the same as one of the gateway. */
+const synonyms: Record<string, string> = {
+  invalid_request_error: "invalid_request",
+  invalid_value: "invalid_request",
+  INVALID_ARGUMENT: "invalid_request",
+  rate_limit_error: "rate_limited",
+  rate_limit_exceeded: "rate_limited",
+  billing_error: "insufficient_quota",
+  RESOURCE_EXHAUSTED: "rate_limited",
+  authentication_error: "invalid_api_key",
+  UNAUTHENTICATED: "invalid_api_key",
+  not_found_error: "not_found",
+  NOT_FOUND: "not_found",
+  overloaded_error: "overloaded",
+  UNAVAILABLE: "unavailable",
+  DEADLINE_EXCEEDED: "batch_expired",
+  CANCELLED: "batch_cancelled",
+  server_error: "no_answer",
+  api_error: "no_answer",
+  INTERNAL: "no_answer",
+};
+
+const wordsOf =
+  (own: Record<string, string>, errors: Record<string, readonly [string, string] | undefined>) =>
+  (code: string): string | undefined => {
+    const name = synonyms[code] ?? code;
+    return own[name] ?? errors[name]?.[0];
+  };
 
 export const useLineGroupsTexts = translated({
   en: {
     line: "Line {number}",
     whole: "The whole input",
     more: "and {count} more",
-    words: (code: string): string | undefined => (en as Record<string, string>)[code] ?? errorTexts.en[code]?.[0],
+    words: wordsOf(en, errorTexts.en),
   },
   zh: {
     line: "第 {number} 行",
     whole: "整个输入",
     more: "以及另外 {count} 个",
-    words: (code: string): string | undefined => (zh as Record<string, string>)[code] ?? errorTexts.zh[code]?.[0],
+    words: wordsOf(zh, errorTexts.zh),
   },
 });

@@ -1,13 +1,14 @@
 /** Lines with faults or errors, grouped by code: what is wrong in words, and the first lines. */
 import { Code, Group, Paper, Stack, Table, Text } from "@mantine/core";
 import { useFormats } from "../app/language.tsx";
+import { Cut } from "../parts/facts.tsx";
 import { useLineGroupsTexts } from "./line-groups.texts.ts";
 
 interface FaultyLine {
-  /** Counts from 1; null for the whole input. */
-  line: number | null;
+  /** Counts from 1; null for the whole input. Absent where the id tells the line. */
+  line?: number | null;
   /** The caller's id of the request. */
-  id?: string | null;
+  customId?: string | null;
   message: string;
 }
 
@@ -36,7 +37,7 @@ export function LineGroups({ groups }: { groups: readonly LineGroup[] }) {
       {groups.map(({ code, count, lines }) => (
         <Paper key={code} withBorder p="sm">
           <Stack>
-            <Group justify="space-between" align="baseline">
+            <Group justify="space-between" align="baseline" wrap="nowrap">
               <Group align="baseline">
                 <Text fw={600}>{t.words(code) ?? code}</Text>
                 <Code>{code}</Code>
@@ -45,17 +46,12 @@ export function LineGroups({ groups }: { groups: readonly LineGroup[] }) {
             </Group>
             <Table verticalSpacing={4}>
               <Table.Tbody>
-                {lines.map(({ line, id, message }, place) => (
+                {lines.map(({ line, customId, message }, place) => (
                   // biome-ignore lint/suspicious/noArrayIndexKey: the same line may have two faults.
                   <Table.Tr key={place}>
-                    <Table.Td w={120} valign="top">
-                      {line === null ? t.whole : t.line(format.count(line))}
+                    <Table.Td w={{ base: 110, sm: 180 }} valign="top">
+                      {line == null ? <Cut width={150}>{customId ?? t.whole}</Cut> : t.line(format.count(line))}
                     </Table.Td>
-                    {id != null && (
-                      <Table.Td w={180} valign="top">
-                        <Code>{id}</Code>
-                      </Table.Td>
-                    )}
                     <Table.Td style={{ overflowWrap: "anywhere" }}>{message}</Table.Td>
                   </Table.Tr>
                 ))}

@@ -1,14 +1,14 @@
 /** The queues: what waits and runs on them, and what operators decided about them. */
-import { ActionIcon, Group, Menu, Progress, Text } from "@mantine/core";
+import { Group, Progress, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
-import { useMemo, useState } from "react";
+import { useMemo } from "react";
 import { call } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import type { LiveState } from "../app/live.ts";
 import { ConfirmDialog, openDialog } from "../parts/dialogs.tsx";
 import { Cut } from "../parts/facts.tsx";
-import { MoreIcon } from "../parts/icons.tsx";
 import { Section } from "../parts/page.tsx";
+import { RowMenu } from "../parts/row-menu.tsx";
 import { DataTable, StateCell, useColumns } from "../parts/table.tsx";
 import { useQueuesTexts } from "./queues.texts.ts";
 import { ReasonDialog } from "./reason-dialog.tsx";
@@ -86,39 +86,18 @@ function QueueState({ control }: Pick<Queue, "control">) {
   );
 }
 
-/** The menu is made when it is first opened: one for each row would cost more than the table. */
 function QueueMenu({ queue }: { queue: Queue }) {
   const t = useQueuesTexts();
-  const [isMade, setIsMade] = useState(false);
-  const button = (
-    <ActionIcon
-      variant="subtle"
-      color="gray"
-      size="sm"
-      aria-label={t.actions(queue.name)}
-      aria-haspopup="menu"
-      onClick={() => setIsMade(true)}
-    >
-      <MoreIcon />
-    </ActionIcon>
-  );
-  if (!isMade) return button;
   const actions: Action[] = queue.control === null ? ["pause", "drain", "clear"] : ["resume", "clear"];
   return (
-    <Menu position="bottom-end" opened onClose={() => setIsMade(false)}>
-      <Menu.Target>{button}</Menu.Target>
-      <Menu.Dropdown>
-        {actions.map((action) => (
-          <Menu.Item
-            key={action}
-            c={action === "clear" ? "red" : undefined}
-            onClick={() => openDialog(<QueueDialog action={action} queue={queue} />)}
-          >
-            {t[action]}
-          </Menu.Item>
-        ))}
-      </Menu.Dropdown>
-    </Menu>
+    <RowMenu
+      label={t.actions(queue.name)}
+      items={actions.map((action) => ({
+        text: t[action],
+        isDestructive: action === "clear",
+        onClick: () => openDialog(<QueueDialog action={action} queue={queue} />),
+      }))}
+    />
   );
 }
 

@@ -2,6 +2,11 @@ import { translated } from "../app/texts.ts";
 
 export const useBatchTexts = translated({
   en: {
+    outputDownload: "Download the output",
+    errorDownload: "Download the errors",
+    allDownload: "Download the results",
+    errorLines: "Failed requests",
+    errorsCut: "The batch has more results than were read for these counts.",
     cancelBatch: "Cancel the batch",
     cancelTitle: "Cancel this batch?",
     cancelWhy: "Requests that run are finished and paid. The others are not executed. This cannot be undone.",
@@ -29,6 +34,11 @@ export const useBatchTexts = translated({
     after: "after {time}",
   },
   zh: {
+    outputDownload: "下载输出",
+    errorDownload: "下载错误",
+    allDownload: "下载结果",
+    errorLines: "失败的请求",
+    errorsCut: "批处理的结果超过此统计读取的数量。",
     cancelBatch: "取消批处理",
     cancelTitle: "取消此批处理？",
     cancelWhy: "正在运行的请求会完成并计费，其余请求不会执行。此操作无法撤销。",

@@ -1,7 +1,7 @@
 /** One batch: its progress, its cost, its errors in words, and what can be done with it. */
 import { Alert, Button, Stack, Text } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { call } from "../app/call.ts";
+import { addressOf, call } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
@@ -16,6 +16,7 @@ import { useBatchTexts } from "./batch.texts.ts";
 
 const route = getRouteApi("/inside/batches/$batch");
 const everyMs = 2_000;
+const errorsEveryMs = 10_000;
 
 export function Batch() {
   const params = route.useParams();
@@ -31,6 +32,7 @@ export function Batch() {
               </Stack>
             )}
             {batch.faults.length > 0 && <Faults of={batch} />}
+            {doneOf(batch) > batch.succeeded && <Errors of={batch} />}
             <Details of={batch} />
           </Stack>
         </Page>
@@ -41,9 +43,28 @@ export function Batch() {
 
 function Actions({ of: batch }: { of: BatchRow }) {
   const t = useBatchTexts();
-  const mayChange = may(useMe(), "member", batch.account);
-  const isStoppable = batch.state === "validating" || batch.state === "in_progress";
-  if (!isStoppable || !mayChange) return null;
+  const { state, isOver, succeeded, api } = batch;
+  if (!may(useMe(), "member", batch.account)) return null;
+  if (isOver) {
+    const kinds = { output: succeeded, error: doneOf(batch) - succeeded };
+    // Other APIs have one list of results.
+    const shownKinds = api === "openai" ? (["output", "error"] as const) : ([undefined] as const);
+    return shownKinds.map(
+      (kind) =>
+        (kind === undefined ? doneOf(batch) : kinds[kind]) > 0 && (
+          <Button
+            key={kind ?? "all"}
+            component="a"
+            variant="default"
+            download
+            href={addressOf("downloadResults", { params: { batch: batch.id }, query: { kind } })}
+          >
+            {t[`${kind ?? "all"}Download`]}
+          </Button>
+        ),
+    );
+  }
+  if (state !== "validating" && state !== "in_progress") return null;
   const cancel = () =>
     openDialog(
       <ConfirmDialog
@@ -109,6 +130,30 @@ function Faults({ of: { faults } }: { of: BatchRow }) {
         <Text>{t.refusedWhy}</Text>
       </Alert>
       <LineGroups groups={groupsOf(faults)} />
+    </Section>
+  );
+}
+
+/** The failed requests so far, if the person may read results. */
+function Errors({ of: { id, account, isOver } }: { of: BatchRow }) {
+  const t = useBatchTexts();
+  const isAllowed = may(useMe(), "member", account);
+  const errors = useRead(
+    "listBatchErrors",
+    { params: { batch: id } },
+    { enabled: isAllowed, everyMs: isOver ? undefined : errorsEveryMs },
+  );
+  if (!isAllowed) return null;
+  return (
+    <Section title={t.errorLines}>
+      <Loaded from={errors} rows={3}>
+        {({ groups, isCut }) => (
+          <Stack gap="sm">
+            <LineGroups groups={groups} />
+            {isCut && <Text c="dimmed">{t.errorsCut}</Text>}
+          </Stack>
+        )}
+      </Loaded>
     </Section>
   );
 }

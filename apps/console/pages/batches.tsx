@@ -3,11 +3,12 @@ import { Group, Text } from "@mantine/core";
 import { useMemo } from "react";
 import { useFilters } from "../app/address.ts";
 import { useList } from "../app/queries.ts";
+import { may, useMe } from "../app/session.ts";
 import { type Batch, BatchBar, BatchState, doneOf } from "../batches/batch-state.tsx";
 import { useAccounts } from "../parts/accounts.ts";
 import { Cut, Money } from "../parts/facts.tsx";
 import { FilterSelect } from "../parts/filters.tsx";
-import { PageLink } from "../parts/link.tsx";
+import { ButtonLink, PageLink } from "../parts/link.tsx";
 import { Empty, Page } from "../parts/page.tsx";
 import { ListTable, useColumns } from "../parts/table.tsx";
 import { useBatchesTexts } from "./batches.texts.ts";
@@ -19,8 +20,9 @@ export function Batches() {
   const { account } = useFilters().search;
   const accounts = useAccounts("reader");
   const hasAccounts = accounts.length > 1;
+  const create = may(useMe(), "member") && <ButtonLink to="/batches/new">{t.create}</ButtonLink>;
   return (
-    <Page title={t.title} about={t.about}>
+    <Page title={t.title} about={t.about} actions={create}>
       {hasAccounts && (
         <Group>
           <FilterSelect name="account" title={t.account} data={accounts} searchable w={220} />
@@ -31,7 +33,11 @@ export function Batches() {
         label={t.title}
         columns={useBatchColumns(hasAccounts)}
         minWidth={980}
-        empty={<Empty title={t.none}>{t.noneWhy}</Empty>}
+        empty={
+          <Empty title={t.none} action={create}>
+            {t.noneWhy}
+          </Empty>
+        }
       />
     </Page>
   );

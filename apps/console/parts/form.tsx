@@ -4,6 +4,7 @@
  */
 import {
   Checkbox,
+  type CheckboxGroupProps,
   NumberInput,
   PasswordInput,
   type PasswordInputProps,
@@ -162,6 +163,7 @@ export const TextField = fieldOf<TextInputProps>(TextInput);
 export const NumberField = fieldOf<ComponentProps<typeof NumberInput>>(NumberInput);
 export const SelectField = fieldOf<ComponentProps<typeof Select>>(Select);
 export const TagsField = fieldOf<ComponentProps<typeof TagsInput>>(TagsInput);
+export const CheckboxGroupField = fieldOf<CheckboxGroupProps>(Checkbox.Group);
 export const CheckboxField = fieldOf<ComponentProps<typeof Checkbox>>(Checkbox, "checkbox");
 export const SwitchField = fieldOf<ComponentProps<typeof Switch>>(Switch, "checkbox");
 

@@ -30,6 +30,8 @@ export const ListIcon = () => <Icon path="M5.5 4H14M5.5 8H14M5.5 12H14M2.5 4v0M2
 export const BatchIcon = () => <Icon path="M8 2l6 3-6 3-6-3zM2 8l6 3 6-3M2 11l6 3 6-3" />;
 export const GaugeIcon = () => <Icon path="M2.5 12a6 6 0 1 1 11 0M8 10l2.5-3.5" />;
 export const FileIcon = () => <Icon path="M4 2h5l3 3v9H4zM9 2v3h3M6 8.5h4M6 11h4" />;
+export const FilesIcon = () => <Icon path="M2 4h4.5L8 5.5h6V13H2zM2 7.5h12" />;
+export const WebhookIcon = () => <Icon path="M2.5 8h4M9.5 8h4M4 5.5L1.5 8 4 10.5M12 5.5L14.5 8 12 10.5M8 4.5v7" />;
 export const PeopleIcon = () => (
   <Icon path="M6 8a2.4 2.4 0 1 0 0-4.8A2.4 2.4 0 0 0 6 8M2 13c0-2.2 1.8-3.5 4-3.5s4 1.3 4 3.5M10.5 3.5a2.2 2.2 0 0 1 0 4.2M12 9.8c1.3.5 2 1.6 2 3.2" />
 );

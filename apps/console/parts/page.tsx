@@ -183,8 +183,10 @@ export function Page({ title, about, actions, isHeavy = false, children }: PageP
   return (
     <Stack gap="md">
       <Group gap="md" justify="space-between" align="flex-start" mih={36}>
-        <Stack gap={2}>
-          <Title order={1}>{title}</Title>
+        <Stack gap={2} miw={0}>
+          <Title order={1} style={{ overflowWrap: "anywhere" }}>
+            {title}
+          </Title>
           {about !== undefined && <Text c="dimmed">{about}</Text>}
         </Stack>
         {actions !== undefined && <Group>{actions}</Group>}

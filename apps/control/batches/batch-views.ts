@@ -9,6 +9,8 @@ import type { BatchContext } from "./context.ts";
 import type { BatchDialect } from "./formats.ts";
 
 export interface BatchView extends Omit<Batch, keyof LineCounts>, LineCounts {
+  /** Requests without a result in the chunks that processes work on. */
+  running: number;
   usage: BatchUsage;
 }
 
@@ -137,6 +139,8 @@ export async function viewsOf(database: Database, batches: readonly Batch[]): Pr
       ...(["succeeded", "errored", "cancelled", "expired"] as const).map((name) =>
         sql<number>`sum(${sql.ref(name)})::int`.as(name),
       ),
+      sql<number>`coalesce(sum(lines - succeeded - errored - cancelled - expired)
+        filter (where not is_done and lease_until >= now()), 0)::int`.as("running"),
     ])
     .where("batch_id", "in", ids)
     .groupBy("batch_id")
@@ -144,9 +148,10 @@ export async function viewsOf(database: Database, batches: readonly Batch[]): Pr
   const counts = new Map(counted.map((row) => [row.batch_id, row]));
   const usages = await usageOf(database, ids);
   return batches.map((batch) => {
-    const { succeeded = 0, errored = 0, cancelled = 0, expired = 0 } = counts.get(batch.id) ?? {};
+    const { succeeded = 0, errored = 0, cancelled = 0, expired = 0, running = 0 } = counts.get(batch.id) ?? {};
     return {
       ...batch,
+      running,
       succeeded: batch.succeeded ?? succeeded,
       errored: batch.errored ?? errored,
       cancelled: batch.cancelled ?? cancelled,

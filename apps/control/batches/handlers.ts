@@ -140,7 +140,8 @@ async function inputOf(
 const batchesWithin = ({ database, scope }: Context) =>
   database.selectFrom("batches").selectAll().where(within("account", scope)).where("state", "!=", "receiving");
 
-async function viewOf(context: Context, id: string): Promise<BatchView> {
+/** Throws a Fault for a batch of another account. */
+export async function viewOf(context: Context, id: string): Promise<BatchView> {
   const row = await batchesWithin(context).where("id", "=", id).executeTakeFirst();
   const [view] = row === undefined ? [] : await viewsOf(context.database, [row]);
   if (view === undefined) throw notFound("batch", id);
@@ -166,6 +167,7 @@ function apiBatchOf(view: BatchView, now: Date): ApiBatch {
     endedAt: view.ended_at?.toISOString() ?? null,
     expiresAt: view.expires_at.toISOString(),
     total: view.total,
+    running: view.running,
     succeeded: view.succeeded,
     errored: view.errored,
     cancelled: view.cancelled,

@@ -1,0 +1,38 @@
+import { translated } from "../app/texts.ts";
+
+export const useFilesTexts = translated({
+  en: {
+    title: "Files",
+    about: "Files that programs have uploaded, and results of batches. Each is sealed for its account.",
+    purpose: "Purpose",
+    size: "Size",
+    download: "Download",
+    remove: "Delete",
+    removeTitle: "Delete {name}?",
+    removeWhy: "Its bytes are deleted. Requests and batches that name it fail. This cannot be undone.",
+    none: "No files",
+    noneWhy: "Programs upload files at /v1/files of the gateway, with any of its keys.",
+    space: "Space of the account",
+    used: "Used",
+    spaceUsed: "{used} of {max}",
+    filesUsed: "{used} of {max} files",
+    chooseAccount: "Choose an account to see how much of its space is used.",
+  },
+  zh: {
+    title: "文件",
+    about: "程序上传的文件和批处理的结果。每个文件都为其账户加密封存。",
+    purpose: "用途",
+    size: "大小",
+    download: "下载",
+    remove: "删除",
+    removeTitle: "删除 {name}？",
+    removeWhy: "其内容会被删除，引用它的请求和批处理将失败。此操作无法撤销。",
+    none: "没有文件",
+    noneWhy: "程序可使用任意密钥在网关的 /v1/files 上传文件。",
+    space: "账户空间",
+    used: "已用",
+    spaceUsed: "{used} / {max}",
+    filesUsed: "{used} / {max} 个文件",
+    chooseAccount: "选择一个账户以查看其空间用量。",
+  },
+});
