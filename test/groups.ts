@@ -34,7 +34,7 @@ const groups = {
   ],
   "control-2": [
     "control/batches/{anthropic,gemini,openai}.test.ts",
-    "control/{file-store,files,gateway,internal-server,reference-page,sign-in,transfer}.test.ts",
+    "control/{file-store,files,gateway,internal-server,reference-page,sign-in,transfer,webhook-deliveries,webhooks}.test.ts",
   ],
   ingress: [
     "ingress/{background,content,request,server,stored}/*.test.ts",

@@ -14,7 +14,7 @@ export class PeriodicTask {
   readonly #options: PeriodicTaskOptions;
   readonly #outage: OutageLog;
   readonly #timer: NodeJS.Timeout;
-  #isBusy = false;
+  #running: Promise<void> | undefined;
 
   constructor(options: PeriodicTaskOptions) {
     this.#options = options;
@@ -23,16 +23,19 @@ export class PeriodicTask {
     if (options.isImmediate) void this.run();
   }
 
-  /** Runs now, unless it runs already. Never rejects. */
-  async run(): Promise<void> {
-    if (this.#isBusy) return;
-    this.#isBusy = true;
+  /** Runs now, unless it runs already; resolves at the end of the run. Never rejects. */
+  run(): Promise<void> {
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  async #run(): Promise<void> {
     try {
       if ((await this.#options.run()) !== false) this.#outage.worked();
     } catch (error) {
       this.#outage.failed(error);
-    } finally {
-      this.#isBusy = false;
     }
   }
 
