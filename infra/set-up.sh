@@ -7,7 +7,7 @@ umask 077
 touch .env
 # A last line without its end would swallow the next one.
 [ -z "$(tail -c 1 .env)" ] || echo >> .env
-names="REDIS_PASSWORD POSTGRES_PASSWORD OPERATOR_TOKEN INTERNAL_SECRET"
+names="REDIS_PASSWORD POSTGRES_PASSWORD OPERATOR_TOKEN INTERNAL_SECRET CREDENTIALS_SECRET"
 # A deployment that has run without AUTH_SECRET keeps the secret in its database; a new one would end all sessions and second factors.
 grep -q "^POSTGRES_PASSWORD=" .env || names="$names AUTH_SECRET"
 for name in $names; do

@@ -143,6 +143,9 @@ async function run(
     SLUICE_CATALOGUE: catalogueFile,
     ...(!isConfigured("OPERATOR_TOKEN", environment) && { OPERATOR_TOKEN: ensureSecret(state.operatorTokenFile) }),
     ...(!isConfigured("INTERNAL_SECRET", environment) && { INTERNAL_SECRET: ensureSecret(state.internalSecretFile) }),
+    ...(!isConfigured("CREDENTIALS_SECRET", environment) && {
+      CREDENTIALS_SECRET: ensureSecret(state.credentialsSecretFile),
+    }),
     CONTROL_INTERNAL_ADDRESS: `unix:${state.controlSocket}`,
     CONTROL_INTERNAL_URL: `unix:${state.controlSocket}`,
   };

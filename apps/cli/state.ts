@@ -34,6 +34,8 @@ export interface State {
   operatorTokenFile: string;
   /** The secret that ingress and control share. */
   internalSecretFile: string;
+  /** The secret that seals stored credentials. */
+  credentialsSecretFile: string;
 }
 
 /** Creates the directories. Throws a StartupFault when they are not writable. */
@@ -72,6 +74,7 @@ export function stateOf(root: string): State {
     firstKeyFile: join(directory, "first-key"),
     operatorTokenFile: join(directory, "operator-token"),
     internalSecretFile: join(directory, "internal-secret"),
+    credentialsSecretFile: join(directory, "credentials-secret"),
   };
 }
 

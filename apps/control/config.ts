@@ -9,6 +9,7 @@ import {
   webhookPattern,
   webhookSecretPattern,
 } from "#api/settings.ts";
+import { credentialsSecretSetting } from "#catalogue/credentials.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import {
   integerSetting,
@@ -257,6 +258,7 @@ const startSettings = {
     "",
     "The groups whose members may sign in, separated by commas. By default everybody whom the provider lets in may.",
   ),
+  credentialsSecrets: credentialsSecretSetting,
   catalogueReadOnly: textSetting(
     "CATALOGUE_READ_ONLY",
     "false",

@@ -34,6 +34,7 @@ import { batchHandlers } from "./batches/handlers.ts";
 import { openBatches } from "./batches/service.ts";
 import { catalogueHandlers } from "./catalogue/catalogue.ts";
 import { catalogueFileHandlers, LastChange } from "./catalogue/catalogue-file.ts";
+import { CredentialStore, credentialHandlers } from "./catalogue/credentials.ts";
 import { catalogueEntryHandlers } from "./catalogue/entry-handlers.ts";
 import { StoredCatalogue } from "./catalogue/stored-catalogue.ts";
 import type { ControlConfig } from "./config.ts";
@@ -118,8 +119,13 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   });
   lastChange.follow(catalogue.current());
   opened.defer(() => catalogue.close());
+  const credentials = new CredentialStore({
+    ...{ database, redis, keyspace, clock, log },
+    secrets: config.credentialsSecrets,
+    users: (tables) => stored.credentialUsers(tables),
+  });
   const stored = new StoredCatalogue({
-    ...{ database, redis, keyspace, log },
+    ...{ database, redis, keyspace, credentials, log },
     watch: catalogue,
     file: config.catalogueFile,
     environment: deps.environment,
@@ -226,6 +232,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
         stored: () => stored.active,
       }),
       ...catalogueEntryHandlers({ file: config.catalogueFile, watch: catalogue, stored }),
+      ...credentialHandlers(credentials),
       ...liveHandlers({ states, redis, keyspace, catalogue: catalogue.current }),
       ...settingsHandlers({ settings, mail, webhook: alerts.webhook }),
       ...viewHandlers,

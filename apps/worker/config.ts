@@ -1,6 +1,7 @@
 /** The worker's settings and its command line. */
 
 import { parseArgs } from "node:util";
+import { credentialsSecretSetting } from "#catalogue/credentials.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import {
   drainSettings,
@@ -17,6 +18,7 @@ import { capacityMax } from "./bounds.ts";
 const mebibyte = 1 << 20;
 
 export const workerSettings = {
+  credentialsSecrets: credentialsSecretSetting,
   drainMs: drainSettings.drainMs,
   sharePercent: integerSetting(
     "WORKER_SHARE_PERCENT",

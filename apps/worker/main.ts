@@ -35,6 +35,7 @@ await runProcess("worker", async (log, requestStop) => {
     upstreams: new Upstreams(createAuthorization(environment), environment),
     watchCatalogue: openCatalogue(config.catalogueFile, env, log),
   });
+  secrets.followSettings(workerSettings, log);
   return {
     urls: await worker.start(),
     async stop() {

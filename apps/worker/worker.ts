@@ -53,6 +53,7 @@ import { Routing } from "./routing/routing.ts";
 import { Slots } from "./routing/slots.ts";
 import { TargetMeasures } from "./routing/target-measures.ts";
 import { VendorLimits } from "./routing/vendor-limits.ts";
+import { StoredCredentials } from "./stored-credentials.ts";
 import { isProxied } from "./upstream/connections.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 
@@ -117,7 +118,13 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
   const { keyspace } = deps.redis;
   const controls = await withStartupTimeLimits(redis, () => followControls({ redis, subscriber, keyspace }));
   opened.defer(() => controls.close());
-  const followed = { redis, subscriber, keyspace, watch: catalogue };
+  const storedCredentials = new StoredCredentials({
+    environment: secrets.environment,
+    secrets: config.credentialsSecrets,
+    onCredential: (reference) => credentials.replaced(reference),
+    log,
+  });
+  const followed = { redis, subscriber, keyspace, watch: catalogue, onCredentials: storedCredentials.apply };
   opened.defer(await withStartupTimeLimits(redis, () => followStoredCatalogue(followed)));
   const usage = openUsage(config, deps, redis, catalogue.inForceAs, opened);
   const load = new TargetLoad(clock);
@@ -226,7 +233,11 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
   });
   const own = {
     notReady: () => (queues.isStopping ? stopping : relay.isReady() ? undefined : "no link to Redis"),
-    status: () => ({ ...statusOf(catalogue, queues, intake, routing, load, clock), boundSessions: bindings.size }),
+    status: () => ({
+      ...statusOf(catalogue, queues, intake, routing, load, clock),
+      unreadableCredentials: storedCredentials.unreadable,
+      boundSessions: bindings.size,
+    }),
   };
   registerProcessMetrics(registry, { ...own, role: "worker" });
   const { requestStop: drain = () => {} } = deps;

@@ -8,6 +8,7 @@ import { catalogueOperations } from "./catalogue.ts";
 import { catalogueEntryOperations } from "./catalogue-entries.ts";
 import { catalogueFileOperations } from "./catalogue-file.ts";
 import { contentOperations } from "./content.ts";
+import { credentialOperations } from "./credentials.ts";
 import { fileOperations } from "./files.ts";
 import { keyOperations } from "./keys.ts";
 import { liveOperations } from "./live.ts";
@@ -33,6 +34,7 @@ export const operations = {
   ...catalogueOperations,
   ...catalogueFileOperations,
   ...catalogueEntryOperations,
+  ...credentialOperations,
   ...liveOperations,
   ...settingsOperations,
   ...viewOperations,

@@ -6,8 +6,9 @@ import { upstreamProfiles } from "#dialects/profiles.ts";
 import { strictnessOf } from "#dialects/repairs/strict-upstreams.ts";
 import { readBoundedSync } from "#service/followed-file.ts";
 import { type Catalogue, type CatalogueModel, type CatalogueUpstream, createCatalogue } from "./catalogue.ts";
+import { isStoredReference } from "./credentials.ts";
 import { type CatalogueDocument, fileBytesMax, readDocument } from "./document.ts";
-import { credentialNamesOf, type Environment, filledIn, isOffered, variablesIn } from "./environment.ts";
+import { cacheDomainOf, credentialNamesOf, type Environment, filledIn, isOffered, variablesIn } from "./environment.ts";
 import { CatalogueClash, CatalogueFault, type Finding, pathTextOf } from "./fault.ts";
 import { createdSecondsOf, meaningFindingsOf } from "./meaning.ts";
 import type { CatalogueFile } from "./schema.ts";
@@ -54,10 +55,12 @@ export function parseCatalogue(
   stored?: StoredRevision,
 ): Catalogue {
   const own = versionOf(bytes);
+  const { overlapping = {} } = stored ?? {};
   if (stored === undefined || isEmptyDocument(stored.document))
-    return catalogueOf(checkedFileOf(bytes, file, environment), own, environment);
+    return catalogueOf(checkedFileOf(bytes, file, environment), { version: own, overlapping }, environment);
   const merged = checkedFileOf(bytes, file, environment, stored);
-  return catalogueOf(merged, versionOf(Buffer.from(`${own} ${stored.sha256}`)), environment);
+  const version = versionOf(Buffer.from(`${own} ${stored.sha256}`));
+  return catalogueOf(merged, { version, overlapping }, environment);
 }
 
 function checkedFileOf(
@@ -111,7 +114,11 @@ function mergedFileOf(document: CatalogueDocument, stored: StoredRevision, envir
   return file;
 }
 
-function catalogueOf(file: CatalogueFile, version: string, environment: Environment): Catalogue {
+function catalogueOf(
+  file: CatalogueFile,
+  { version, overlapping }: { version: string } & Required<Pick<StoredRevision, "overlapping">>,
+  environment: Environment,
+): Catalogue {
   const upstreams = new Map<string, CatalogueUpstream>();
   for (const [name, { requires, baseUrl, ...rest }] of Object.entries(file.upstreams)) {
     if (!isOffered({ requires }, environment)) continue;
@@ -123,6 +130,7 @@ function catalogueOf(file: CatalogueFile, version: string, environment: Environm
         authentication: upstreamProfiles[rest.dialect].authentication,
         ...strictnessOf(address.text),
         ...rest,
+        ...overlapOf(rest, overlapping),
       });
     }
   }
@@ -150,13 +158,30 @@ function catalogueOf(file: CatalogueFile, version: string, environment: Environm
   });
 }
 
+/** Two values of a stored credential that are in use take turns. They share a prompt cache. */
+function overlapOf(
+  upstream: Pick<CatalogueUpstream, "credential" | "credentials" | "cacheDomain">,
+  overlapping: Required<StoredRevision>["overlapping"],
+): Partial<Pick<CatalogueUpstream, "credentials" | "cacheDomain">> {
+  const pairs = credentialNamesOf(upstream).flatMap((name) => {
+    const former = Object.hasOwn(overlapping, name) ? overlapping[name] : undefined;
+    return former === undefined ? [] : [[former, cacheDomainOf(upstream, name)] as const];
+  });
+  if (pairs.length === 0) return {};
+  const { credentials, cacheDomain } = upstream;
+  return {
+    credentials: [...credentials, ...pairs.map(([former]) => former)],
+    cacheDomain: typeof cacheDomain === "string" ? cacheDomain : { ...cacheDomain, ...Object.fromEntries(pairs) },
+  };
+}
+
 /** The environment variables that a file names. */
 export function variablesOf(file: CatalogueFile): Pick<Catalogue, "credentialVariables" | "addressVariables"> {
   const upstreams = Object.values(file.upstreams);
   const addressVariables = new Set(upstreams.flatMap(({ baseUrl }) => variablesIn(baseUrl)));
   const conditions = upstreams.flatMap(({ requires }) => requires ?? []);
   const credentialVariables = new Set([
-    ...upstreams.flatMap(credentialNamesOf),
+    ...upstreams.flatMap(credentialNamesOf).filter((credential) => !isStoredReference(credential)),
     ...conditions.filter((variable) => !addressVariables.has(variable)),
   ]);
   return { credentialVariables, addressVariables };

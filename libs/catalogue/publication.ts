@@ -7,7 +7,8 @@ import { followValue } from "#service/followed-value.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { StartupFault } from "#service/startup.ts";
-import type { StoredRevision } from "./stored.ts";
+import type { PublishedCredentials } from "./credentials.ts";
+import { noRevision, type StoredRevision } from "./stored.ts";
 import type { CatalogueWatch } from "./watch.ts";
 
 /** A process knows a change of which it missed the notice within this time. */
@@ -26,6 +27,19 @@ export async function publishRevision(redis: Redis, keyspace: Keyspace, revision
   await redis.publish(keyspace.catalogueChanged, "").catch(() => undefined);
 }
 
+/** The same for the sealed credentials. */
+export const publishedCredentialsId = (redis: Redis, keyspace: Keyspace): Promise<string | null> =>
+  redis.hget(keyspace.catalogue, "credentialsId");
+
+export async function publishCredentials(
+  redis: Redis,
+  keyspace: Keyspace,
+  { id, credentials }: { id: string; credentials: PublishedCredentials },
+): Promise<void> {
+  await redis.hset(keyspace.catalogue, { credentialsId: id, credentials: JSON.stringify(credentials) });
+  await redis.publish(keyspace.catalogueChanged, "").catch(() => undefined);
+}
+
 export interface FollowCatalogueOptions {
   redis: Redis;
   /**
@@ -34,37 +48,49 @@ export interface FollowCatalogueOptions {
   subscriber: Redis;
   keyspace: Keyspace;
   watch: CatalogueWatch;
+  /**
+   * For workers: gets the sealed credentials before entries that use them. Returns those with two
+   * values in use.
+   */
+  onCredentials?(credentials: PublishedCredentials): Required<StoredRevision>["overlapping"];
 }
 
 /**
- * Puts the stored entries into the watch, and each later revision. Resolves to what ends that.
- * Rejects without Redis, and with a StartupFault if the entries cannot be in force: a process that
- * starts would otherwise serve less than those before it.
+ * Puts the stored entries into the watch, and each later revision. Resolves to the function that
+ * ends it. Rejects without Redis, and with a StartupFault if the entries cannot be in force: a
+ * process that starts would otherwise serve less than those before it.
  */
 export async function followStoredCatalogue({
   redis,
   subscriber,
   keyspace,
   watch,
+  onCredentials,
 }: FollowCatalogueOptions): Promise<() => void> {
-  let id: string | null = null;
+  let revision = noRevision;
+  let credentialsId: string | null = null;
+  let overlapping: StoredRevision["overlapping"];
   let fault: string | undefined;
+  const partsOf = (...fields: [string, string]) => redis.hmget(keyspace.catalogue, ...fields);
   const read = async () => {
-    const published = await publishedId(redis, keyspace);
-    if (published === null || published === id) return;
-    const text = await redis.hget(keyspace.catalogue, "revision");
-    if (text === null) return;
-    const revision = JSON.parse(text) as StoredRevision;
-    id = revisionIdOf(revision);
-    fault = watch.put(revision);
+    const [newId = null, newCredentialsId = null] = await partsOf("id", "credentialsId");
+    const hasRevision = newId !== null && newId !== revisionIdOf(revision);
+    const hasCredentials =
+      onCredentials !== undefined && newCredentialsId !== null && newCredentialsId !== credentialsId;
+    if (!hasRevision && !hasCredentials) return;
+    const [revisionText = null, credentialsText = null] = await partsOf(
+      hasRevision ? "revision" : "",
+      hasCredentials ? "credentials" : "",
+    );
+    if (credentialsText !== null) {
+      overlapping = onCredentials?.(JSON.parse(credentialsText) as PublishedCredentials);
+      credentialsId = newCredentialsId;
+    }
+    if (revisionText !== null) revision = JSON.parse(revisionText) as StoredRevision;
+    fault = watch.put({ ...revision, ...(overlapping && { overlapping }) });
   };
-  const close = await followValue({
-    redis,
-    subscriber,
-    channel: keyspace.catalogueChanged,
-    everyMs: readEveryMs,
-    read,
-  });
+  const channel = keyspace.catalogueChanged;
+  const close = await followValue({ redis, subscriber, channel, everyMs: readEveryMs, read });
   if (fault === undefined) return close;
   close();
   throw new StartupFault(fault);

@@ -9,6 +9,7 @@ import { priorityNames } from "#access/priority.ts";
 import { conversationDialects, upstreamDialects } from "#dialects/dialect.ts";
 import { modelTraitsSchema } from "#dialects/neutral/model-traits.ts";
 import { pricesSchema } from "#ledger/prices.ts";
+import { storedNamePattern } from "./credentials.ts";
 
 const strict = { additionalProperties: false };
 
@@ -37,6 +38,13 @@ const variableName = (description: string) =>
   Type.String({
     pattern: "^[A-Za-z_][A-Za-z0-9_]{0,99}$",
     faultText: "must be the name of an environment variable, not a value",
+    description,
+  });
+
+const credentialName = (description: string) =>
+  Type.String({
+    pattern: `^([A-Za-z_][A-Za-z0-9_]{0,99}|stored:${storedNamePattern})$`,
+    faultText: 'must be the name of an environment variable, or "stored:" and that of a stored credential, not a value',
     description,
   });
 
@@ -218,11 +226,11 @@ const upstream = Type.Object(
       `The part of the address that all paths share, without a trailing slash. A query such as "?api-version=2024-10-21" is sent with every request. May contain "\${NAME}" and "\${NAME:-default}" from the environment.`,
     ),
     credential: Type.Optional(
-      variableName(
-        "The environment variable that contains the secret. Only workers read it; it is never part of the catalogue.",
+      credentialName(
+        "The environment variable that contains the secret, or `stored:` and the name of a credential that operators have stored in the console. Only workers read it; it is never part of the catalogue.",
       ),
     ),
-    credentials: Type.Array(variableName("The environment variable of one more secret."), {
+    credentials: Type.Array(credentialName("One more of these."), {
       default: [],
       maxItems: 100,
       description:

@@ -4,6 +4,7 @@
  * them; they may refer to what the file has.
  */
 import { isOwnVariable } from "#service/misspelled-variables.ts";
+import { storedNameOf } from "./credentials.ts";
 import { credentialNamesOf, variablesIn } from "./environment.ts";
 import type { Finding } from "./fault.ts";
 import type { CatalogueFile } from "./schema.ts";
@@ -32,9 +33,15 @@ export interface StoredRevision {
   /** SHA-256 of the document's canonical text, in hex. */
   readonly sha256: string;
   readonly document: StoredDocument;
+  /**
+   * Stored credentials with two values that are in use at once, and the name of the former one.
+   * Only workers know them.
+   */
+  readonly overlapping?: Readonly<Record<string, string>>;
 }
 
 export const emptyDocument: StoredDocument = { upstreams: {}, models: {}, groups: {}, queues: {} };
+export const noRevision: StoredRevision = { number: 0, sha256: "", document: emptyDocument };
 
 export const isEmptyDocument = (document: StoredDocument): boolean =>
   sections.every((section) => Object.keys(document[section]).length === 0);
@@ -66,6 +73,12 @@ export const plainValueOf = ({ models, ...named }: StoredDocument): Record<Secti
   ...named,
   models: Object.entries(models).map(([id, entry]) => ({ id, ...entry })),
 });
+
+/** The names of the stored credentials that an upstream names, as it was written. */
+export const storedCredentialsOf = ({ credential, credentials }: Entry): string[] =>
+  [credential, ...(Array.isArray(credentials) ? credentials : [])].flatMap((each) =>
+    typeof each === "string" ? (storedNameOf(each) ?? []) : [],
+  );
 
 /** The names that both documents have. */
 export const clashesBetween = (left: StoredDocument, right: StoredDocument): { kind: EntryKind; name: string }[] =>

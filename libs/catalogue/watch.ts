@@ -1,4 +1,5 @@
 /** Watches a catalogue's file for changes, and merges it with the stored entries. */
+import { isDeepStrictEqual } from "node:util";
 import { type FileReading, followFile } from "#service/followed-file.ts";
 import type { Catalogue } from "./catalogue.ts";
 import { fileBytesMax } from "./document.ts";
@@ -76,7 +77,7 @@ export function watchCatalogue(
     const message = typeof first === "string" ? first : undefined;
     report(unreadable ?? message);
     const changed = outcomes.at(-1);
-    if (typeof changed === "string" || changed === undefined || changed.version === current.version) return message;
+    if (typeof changed === "string" || changed === undefined || changed === current) return message;
     current = changed;
     recent.unshift(changed);
     recent.splice(recentMax);
@@ -119,7 +120,8 @@ export function watchCatalogue(
 const isSame = (left: Sources, right: Sources): boolean =>
   left.fileVersion === right.fileVersion &&
   left.stored?.number === right.stored?.number &&
-  left.stored?.sha256 === right.stored?.sha256;
+  left.stored?.sha256 === right.stored?.sha256 &&
+  isDeepStrictEqual(left.stored?.overlapping, right.stored?.overlapping);
 
 function catalogueOrFault({ bytes, stored }: Sources, file: string, environment: Environment): Catalogue | string {
   try {

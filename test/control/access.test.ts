@@ -77,6 +77,7 @@ async function accountWithAll({ call, database, files }: TestApi): Promise<Owned
     process: "worker-none",
     queue: "none",
     upstream: "u",
+    credential: "none",
     model: "one",
     group: "default",
     target: "none/none",

@@ -26,6 +26,7 @@ import { batchHandlers } from "../../apps/control/batches/handlers.ts";
 import { batchFilesOf, batchObjectsOf } from "../../apps/control/batches/storage.ts";
 import { catalogueHandlers } from "../../apps/control/catalogue/catalogue.ts";
 import { catalogueFileHandlers, LastChange } from "../../apps/control/catalogue/catalogue-file.ts";
+import { CredentialStore, credentialHandlers } from "../../apps/control/catalogue/credentials.ts";
 import { catalogueEntryHandlers } from "../../apps/control/catalogue/entry-handlers.ts";
 import { StoredCatalogue } from "../../apps/control/catalogue/stored-catalogue.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
@@ -92,6 +93,9 @@ export interface TestApi extends AsyncDisposable {
   ): Promise<Answer>;
 }
 
+/** The values of CREDENTIALS_SECRET, which a test may change. */
+export const credentialsSecrets = ["a secret of the tests that seals credentials"];
+
 let namespaces = 0;
 
 /** With a Redis of its own. The keys of the database are in its Redis afterwards. */
@@ -116,7 +120,13 @@ export async function startApi(database: Database): Promise<TestApi> {
   const watch = watchCatalogue(file, {}, { onChange() {}, onFault() {} });
   opened.defer(() => watch.close());
   const isReadOnly = false;
-  const stored = new StoredCatalogue({ database, redis, keyspace, watch, file, environment: {}, isReadOnly, log });
+  const credentials = new CredentialStore({
+    ...{ database, redis, keyspace, clock: systemClock, log },
+    secrets: () => credentialsSecrets,
+    users: (tables) => stored.credentialUsers(tables),
+  });
+  const backends = { database, redis, keyspace, credentials, log };
+  const stored = new StoredCatalogue({ ...backends, watch, file, environment: {}, isReadOnly });
   await stored.start();
   opened.defer(() => stored.close());
   const settings = new Settings({ database, environment: {}, secret, log });
@@ -176,6 +186,7 @@ export async function startApi(database: Database): Promise<TestApi> {
         stored: () => stored.active,
       }),
       ...catalogueEntryHandlers({ file, watch, stored }),
+      ...credentialHandlers(credentials),
       ...liveHandlers({ states, redis, keyspace, catalogue: () => catalogue }),
       ...settingsHandlers({ settings, mail, webhook }),
       ...viewHandlers,

@@ -1,6 +1,9 @@
 /** Entries that operators make by control's API, in a whole gateway. */
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
@@ -16,11 +19,13 @@ const modelAt = (upstream: string) => ({
 
 const fileText = catalogueOf([{ id: "of-the-file", model: "sim-text;rate=0;first=0" }]);
 
+const secret = { CREDENTIALS_SECRET: "a secret that seals credentials in this test" };
+
 async function open(
   more: Record<string, string> = {},
 ): Promise<{ gateway: Gateway; control: TestControl } & AsyncDisposable> {
-  const gateway = await startGateway({ catalogue: fileText });
-  const environment = { SIMULATOR_URL: gateway.simulatorUrl, ...more };
+  const gateway = await startGateway({ catalogue: fileText, environment: secret });
+  const environment = { SIMULATOR_URL: gateway.simulatorUrl, ...secret, ...more };
   const control = await startControl({
     REDIS_URL: gateway.redis.url,
     SLUICE_CATALOGUE: gateway.catalogueFile,
@@ -112,4 +117,71 @@ test("CATALOGUE_READ_ONLY refuses every change", async () => {
   assert.equal(response.status, 403);
   assert.match(await response.text(), /CATALOGUE_READ_ONLY/);
   assert.equal((await control.get<{ isReadOnly: boolean }>("/catalogue/entries")).isReadOnly, true);
+});
+
+/** A vendor that knows some keys, and tells which one each call had. */
+async function startVendor() {
+  const accepted = new Set<string>();
+  const seen: string[] = [];
+  const server = createServer((request, response) => {
+    const key = (request.headers.authorization ?? "").replace("Bearer ", "");
+    seen.push(key);
+    request.resume();
+    const message = { role: "assistant", content: "hello" };
+    const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
+    const answer = {
+      id: "1",
+      object: "chat.completion",
+      created: 1,
+      model: "m",
+      choices: [{ index: 0, message, finish_reason: "stop" }],
+      usage,
+    };
+    const isAccepted = accepted.has(key);
+    response.writeHead(isAccepted ? 200 : 401, { "content-type": "application/json" });
+    response.end(JSON.stringify(isAccepted ? answer : { error: { message: "Incorrect API key provided" } }));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    url,
+    accepted,
+    seen,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+test("a stored credential reaches workers, and is rotated with an overlap in which no request fails", async () => {
+  await using opened = await open();
+  await using vendor = await startVendor();
+  const { gateway, control } = opened;
+  const store = async (value: string, overlapSeconds = 0) =>
+    assert.equal((await control.call("PUT", "/catalogue/credentials/vendor", { value, overlapSeconds })).status, 200);
+  await store("first-key-of-the-vendor");
+  vendor.accepted.add("first-key-of-the-vendor");
+  await put(control, "upstreams/vendor", { dialect: "openai-chat", baseUrl: vendor.url, credential: "stored:vendor" });
+  await put(control, "models/m", modelAt("vendor"));
+  await within(followMs, "the model answers", async () => (await statusOf(gateway, "m")) === 200);
+
+  // The new value is not accepted yet: the one before serves.
+  await store("second-key-of-the-vendor", 3_600);
+  const uses = (key: string) => async () => {
+    assert.equal(await statusOf(gateway, "m"), 200);
+    return vendor.seen.includes(key);
+  };
+  await within(followMs, "workers use the new value", uses("second-key-of-the-vendor"));
+  for (let count = 0; count < 4; count++) assert.equal(await statusOf(gateway, "m"), 200);
+
+  // The vendor has ended both.
+  await store("third-key-of-the-vendor");
+  vendor.accepted.clear();
+  vendor.accepted.add("third-key-of-the-vendor");
+  await within(followMs, "the new value alone is in use", async () => (await statusOf(gateway, "m")) === 200);
+  vendor.seen.length = 0;
+  for (let count = 0; count < 4; count++) assert.equal(await statusOf(gateway, "m"), 200);
+  assert.deepEqual([...new Set(vendor.seen)], ["third-key-of-the-vendor"]);
 });

@@ -92,6 +92,7 @@ test("environment variables are ones that the processes read, and only workers g
     for (const setting of ["AUTH_SECRET", "CONTROL_URL"])
       assert.equal(environment[setting], name === "control" ? `\${${setting}:-}` : undefined, `${setting} of ${name}`);
     assert.equal(environment.INTERNAL_SECRET !== undefined, name === "control" || name === "ingress", name);
+    assert.equal(environment.CREDENTIALS_SECRET !== undefined, name === "control" || name.startsWith("worker"), name);
     assert.equal(environment.OPERATOR_TOKEN !== undefined, name === "control" || name === "keys", name);
   }
 });
@@ -190,10 +191,25 @@ test("set-up makes what is missing, and changes nothing that is there", () => {
     const values = new Map([...variables()].map(([, name, value]) => [name!, value!]));
     const { version } = JSON.parse(textOf("package.json")) as { version: string };
     assert.deepEqual([...values.keys()].sort(), [
-      ...["AUTH_SECRET", "INTERNAL_SECRET", "OPERATOR_TOKEN", "POSTGRES_PASSWORD", "REDIS_PASSWORD", "SLUICE_VERSION"],
+      ...[
+        "AUTH_SECRET",
+        "CREDENTIALS_SECRET",
+        "INTERNAL_SECRET",
+        "OPERATOR_TOKEN",
+        "POSTGRES_PASSWORD",
+        "REDIS_PASSWORD",
+        "SLUICE_VERSION",
+      ],
     ]);
     assert.equal(values.get("SLUICE_VERSION"), version);
-    for (const name of ["AUTH_SECRET", "INTERNAL_SECRET", "OPERATOR_TOKEN", "POSTGRES_PASSWORD", "REDIS_PASSWORD"])
+    for (const name of [
+      "AUTH_SECRET",
+      "CREDENTIALS_SECRET",
+      "INTERNAL_SECRET",
+      "OPERATOR_TOKEN",
+      "POSTGRES_PASSWORD",
+      "REDIS_PASSWORD",
+    ])
       assert.match(values.get(name)!, /^[0-9a-f]{48}$/, name);
 
     // An older deployment, with a line of its own that has no end.
@@ -204,7 +220,7 @@ test("set-up makes what is missing, and changes nothing that is there", () => {
     const after = readFileSync(environment!, "utf8");
     assert.match(
       after.slice(own.length),
-      /^\nOPERATOR_TOKEN=[0-9a-f]{48}\nINTERNAL_SECRET=[0-9a-f]{48}\n$/,
+      /^\nOPERATOR_TOKEN=[0-9a-f]{48}\nINTERNAL_SECRET=[0-9a-f]{48}\nCREDENTIALS_SECRET=[0-9a-f]{48}\n$/,
       "no AUTH_SECRET, which would end all sessions",
     );
     assert.equal(after.slice(0, own.length), own);

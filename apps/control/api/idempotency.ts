@@ -5,9 +5,9 @@
  * `Idempotency-Key` is random.
  */
 import { createHash, createHmac } from "node:crypto";
+import { seal, unseal } from "#service/sealing.ts";
 import { idempotencyMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
-import { seal, unseal } from "../database/sealing.ts";
 import type { Actor } from "./actor.ts";
 import { Fault } from "./faults.ts";
 import type { Answered } from "./handlers.ts";

@@ -1,7 +1,6 @@
 /** The operations on the catalogue's entries. */
 import type { catalogueEntryOperations } from "#api/catalogue-entries.ts";
-import { readDocument } from "#catalogue/document.ts";
-import { type Entry, type EntryKind, entriesOf, type Section, sectionOf } from "#catalogue/stored.ts";
+import { type Entry, type EntryKind, type Section, sectionOf } from "#catalogue/stored.ts";
 import type { CatalogueWatch } from "#catalogue/watch.ts";
 import { Fault } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
@@ -24,7 +23,6 @@ export function catalogueEntryHandlers({
   watch,
   stored,
 }: EntryHandlerOptions): Handlers<typeof catalogueEntryOperations> {
-  const fileEntries = () => entriesOf(readDocument(watch.file(), file).value);
   const changeOf = (action: string, { query }: Pick<ChangeInput<EntryKind>, "query">) => ({
     action,
     comment: query.comment ?? "",
@@ -46,7 +44,7 @@ export function catalogueEntryHandlers({
     async (input: ChangeInput<Kind>, context: Context) => {
       const name = input.params[kind];
       const section = sectionOf[kind];
-      if (Object.hasOwn(fileEntries()[section], name))
+      if (Object.hasOwn(stored.fileEntries()[section], name))
         throw new Fault("conflict", `The ${kind} ${JSON.stringify(name)} is in ${file}: remove it there.`);
       const body = await stored.change(context, {
         ...changeOf(action, input),
@@ -61,7 +59,7 @@ export function catalogueEntryHandlers({
     };
   return {
     async listCatalogueEntries() {
-      const [own, { number, document }] = [fileEntries(), stored.active];
+      const [own, { number, document }] = [stored.fileEntries(), stored.active];
       const list = (section: Section) => [
         ...Object.entries(own[section]).map(([name, entry]) => ({ name, source: "file" as const, entry })),
         ...Object.entries(document[section]).map(([name, entry]) => ({ name, source: "database" as const, entry })),

@@ -8,6 +8,8 @@ import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "pino";
 import type { catalogueEntryOperations } from "#api/catalogue-entries.ts";
 import type { AnswerOf } from "#api/operation.ts";
+import { referenceOf } from "#catalogue/credentials.ts";
+import { readDocument } from "#catalogue/document.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import { CatalogueClash, CatalogueFault } from "#catalogue/fault.ts";
 import { parseCatalogue } from "#catalogue/load.ts";
@@ -16,11 +18,13 @@ import {
   type Entry,
   type EntryKind,
   emptyDocument,
+  entriesOf,
   entryKinds,
   type StoredDocument,
   type StoredRevision,
   sectionOf,
   sections,
+  storedCredentialsOf,
 } from "#catalogue/stored.ts";
 import type { CatalogueWatch } from "#catalogue/watch.ts";
 import { yamlOf } from "#catalogue/yaml-text.ts";
@@ -34,6 +38,7 @@ import { transact } from "../database/change.ts";
 import type { Database } from "../database/database.ts";
 import type { CatalogueRevisionRow } from "../database/tables.ts";
 import { affectedBy, changesBetween } from "./changes.ts";
+import { type CredentialStore, lockCatalogue } from "./credentials.ts";
 import { diffOf } from "./diff.ts";
 
 export interface StoredCatalogueOptions {
@@ -46,6 +51,7 @@ export interface StoredCatalogueOptions {
   file: string;
   environment: Environment;
   isReadOnly: boolean;
+  credentials: Pick<CredentialStore, "refresh">;
   log: Logger;
 }
 
@@ -100,14 +106,31 @@ export class StoredCatalogue {
     return this.#active;
   }
 
+  /** The entries of the file in force. */
+  fileEntries(): StoredDocument {
+    const { watch, file } = this.#options;
+    return entriesOf(readDocument(watch.file(), file).value);
+  }
+
+  /** The upstreams of both sources that name stored credentials, by reference. */
+  async credentialUsers(database: Database): Promise<Map<string, string[]>> {
+    const { document } = revisionOf(await activeOf(database));
+    const users = new Map<string, string[]>();
+    for (const [name, entry] of Object.entries({ ...this.fileEntries().upstreams, ...document.upstreams }))
+      for (const reference of new Set(storedCredentialsOf(entry).map(referenceOf)))
+        users.set(reference, [...(users.get(reference) ?? []), name]);
+    return users;
+  }
+
   get isReadOnly(): boolean {
     return this.#options.isReadOnly;
   }
 
   /** Applies what the database has, and puts it into Redis if that has something else. */
   async refresh(): Promise<void> {
-    const { redis, keyspace } = this.#options;
+    const { redis, keyspace, credentials } = this.#options;
     await this.#read();
+    await credentials.refresh();
     const published = await publishedId(redis, keyspace);
     const isUnused = published === null && this.#active.number === 0;
     if (!isUnused && published !== revisionIdOf(this.#active)) await publishRevision(redis, keyspace, this.#active);
@@ -124,12 +147,7 @@ export class StoredCatalogue {
         'Send `If-Match` with the revision that you have read, such as "3", so that no change of somebody else is lost.',
       );
     const answer = await transact(context, action, async (inside) => {
-      await inside.database
-        .insertInto("catalogue_active")
-        .values({ revision: 0 })
-        .onConflict((conflict) => conflict.doNothing())
-        .execute();
-      await inside.database.selectFrom("catalogue_active").select("revision").forUpdate().executeTakeFirstOrThrow();
+      await lockCatalogue(inside.database);
       const active = await activeOf(inside.database);
       const before = revisionOf(active);
       const document = edit(before.document);
@@ -138,6 +156,7 @@ export class StoredCatalogue {
       const text = canonicalText(document);
       const number = before.number + 1;
       const after: StoredRevision = { number, sha256: sha256Of(text), document };
+      await checkCredentials(inside.database, document, changed);
       const described = await this.#described(inside.database, before, after, changed);
       if (isDryRun || changed.length === 0) return { ...described, revision: before.number, isPublished: false };
       const { actor, now } = context;
@@ -202,6 +221,28 @@ export class StoredCatalogue {
     if ((pointer?.revision ?? 0) !== this.#active.number) this.#active = revisionOf(await activeOf(database));
     if (watch.revision() !== this.#active.number) watch.put(this.#active);
   }
+}
+
+/** Throws a Fault if a changed upstream names a credential that is not stored. */
+async function checkCredentials(
+  database: Database,
+  { upstreams }: StoredDocument,
+  changed: readonly ChangedEntry[],
+): Promise<void> {
+  const faults: string[] = [];
+  for (const { kind, name } of changed) {
+    const entry = kind === "upstream" ? upstreams[name] : undefined;
+    for (const credential of entry === undefined ? [] : storedCredentialsOf(entry)) {
+      const row = await database
+        .selectFrom("credentials")
+        .select("name")
+        .where("name", "=", credential)
+        .executeTakeFirst();
+      if (row === undefined) faults.push(`upstreams.${name}: no credential "${credential}" is stored; store it first`);
+    }
+  }
+  const [first] = faults;
+  if (first !== undefined) throw new Fault("invalid", first, { members: { faults } });
 }
 
 /** The text of a document, the same for equal ones: by sorted names. Throws a Fault if too long. */

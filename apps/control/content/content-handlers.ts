@@ -4,12 +4,12 @@ import { sql } from "kysely";
 import type { contentOperations } from "#api/content.ts";
 import { openContent } from "#content/content.ts";
 import { createKeyPair } from "#content/sealing.ts";
+import { type SealingKey, seal, unseal } from "#service/sealing.ts";
 import { accountOf, accountRow, checkVersion } from "../accounts/accounts.ts";
 import { within } from "../api/actor.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Handlers } from "../api/handlers.ts";
 import { recordChange, transact } from "../database/change.ts";
-import { type SealingKey, seal, unseal } from "../database/sealing.ts";
 import { isNamed } from "../ledger/usage-handlers.ts";
 
 export interface ContentOptions {

@@ -27,6 +27,7 @@ import { up as batches } from "./migrations/0018-batches.ts";
 import { up as uploads } from "./migrations/0019-uploads.ts";
 import { up as webhooks } from "./migrations/0020-webhooks.ts";
 import { up as catalogue } from "./migrations/0021-catalogue.ts";
+import { up as credentials } from "./migrations/0022-credentials.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -50,6 +51,7 @@ const migrations: Record<string, Migration> = {
   "0019-uploads": { up: uploads },
   "0020-webhooks": { up: webhooks },
   "0021-catalogue": { up: catalogue },
+  "0022-credentials": { up: credentials },
 };
 const lastOwn = Object.keys(migrations).at(-1) as string;
 

@@ -320,6 +320,21 @@ export interface CatalogueRevisionRow {
 interface CatalogueActiveRow {
   id: ColumnType<number, number | undefined, never>;
   revision: number;
+  /** Grows with each change of `credentials`. */
+  credentials: ColumnType<number, number | undefined, number>;
+}
+
+export interface CredentialRow {
+  name: string;
+  version: number;
+  /** By libs/catalogue/credentials.ts, as the value before. */
+  sealed: string;
+  hint: string;
+  previous_version: number | null;
+  previous_sealed: string | null;
+  previous_until: Date | null;
+  created_at: Date;
+  updated_at: Date;
 }
 
 export interface Tables extends SignInTables {
@@ -344,4 +359,5 @@ export interface Tables extends SignInTables {
   webhook_deliveries: WebhookDeliveryRow;
   catalogue_revisions: CatalogueRevisionRow;
   catalogue_active: CatalogueActiveRow;
+  credentials: CredentialRow;
 }

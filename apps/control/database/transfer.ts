@@ -38,6 +38,7 @@ const tables = [
   "webhooks",
   "catalogue_revisions",
   "catalogue_active",
+  "credentials",
   "usage_totals",
   "usage_days",
   "usage",

@@ -10,6 +10,7 @@ import type { Failure } from "#dialects/errors.ts";
 import type { ObjectStore } from "#objects/object-store.ts";
 import type { Clock } from "#service/clock.ts";
 import { PeriodicTask } from "#service/periodic-task.ts";
+import { seal, unseal } from "#service/sealing.ts";
 import {
   fileRenewedEveryMs,
   fileReservedMax,
@@ -23,7 +24,6 @@ import {
 } from "../bounds.ts";
 import type { ControlConfig } from "../config.ts";
 import type { Database } from "../database/database.ts";
-import { seal, unseal } from "../database/sealing.ts";
 import type { FileRow } from "../database/tables.ts";
 import { FileQuota } from "./file-quota.ts";
 import { openChunks, sealChunks, sealedStartOf } from "./sealed-chunks.ts";

@@ -10,6 +10,7 @@ import type { AnswerOf, InputOf } from "#api/operation.ts";
 import type { settingsOperations } from "#api/settings.ts";
 import { readSettings } from "#service/config.ts";
 import { PeriodicTask } from "#service/periodic-task.ts";
+import { seal, unseal } from "#service/sealing.ts";
 import { checkVersion } from "../accounts/accounts.ts";
 import { Fault } from "../api/faults.ts";
 import type { Answered, Context } from "../api/handlers.ts";
@@ -17,7 +18,6 @@ import { settingsEveryMs } from "../bounds.ts";
 import { type InstallationValues, installationSettings } from "../config.ts";
 import { transact } from "../database/change.ts";
 import type { Database } from "../database/database.ts";
-import { seal, unseal } from "../database/sealing.ts";
 import { type Logo, logoOf, storedLogoOf } from "./logo.ts";
 
 type Name = keyof InstallationValues;

@@ -1,5 +1,5 @@
 /** The secrets of webhooks, sealed for the database. */
-import { seal, unseal } from "../database/sealing.ts";
+import { seal, unseal } from "#service/sealing.ts";
 
 const keyOf = (secret: string, webhook: string) => ({ secret, salt: webhook, purpose: "webhook" });
 

@@ -577,7 +577,8 @@ const faults: Fault[] = [
     name: "a secret instead of a variable name",
     from: "credential: OPENAI_API_KEY",
     to: "credential: sk-proj-12",
-    message: "4:82: upstreams.openai.credential: must be the name of an environment variable, not a value",
+    message:
+      '4:82: upstreams.openai.credential: must be the name of an environment variable, or "stored:" and that of a stored credential, not a value',
   },
   {
     name: "a credential among the headers",

@@ -91,6 +91,9 @@ sluice.deployment, with pod merged.
 {{- if and (has .component (list "ingress" "control")) (include "sluice.hasFiles" $root) -}}
 {{- $references = append $references (dict "secret" $root.Values.secrets.control "name" "INTERNAL_SECRET" "isOptional" false) -}}
 {{- end -}}
+{{- if and $root.Values.control.enabled (or (hasPrefix "worker-" $component) (eq $component "control")) -}}
+{{- $references = append $references (dict "secret" $root.Values.secrets.control "name" "CREDENTIALS_SECRET" "isOptional" true) -}}
+{{- end -}}
 {{- if .isGateway -}}
 {{- $settings = mergeOverwrite (deepCopy (.defaults | default dict)) (deepCopy $root.Values.settings) (deepCopy $settings) -}}
 {{- $own = merge $own (dict "OPERATIONS_HOST" $root.Values.listenAddress "OPERATIONS_PORT" "9100" "SLUICE_CATALOGUE" "/etc/sluice/catalogue.yaml" "USAGE_DIRECTORY" "/var/lib/sluice/usage") -}}

@@ -1,8 +1,9 @@
 /**
- * Encryption of texts in the database, with keys that are derived from a secret (HKDF, RFC 5869).
+ * Encryption of texts in the database and in Redis, with keys that are derived from a secret (HKDF,
+ * RFC 5869).
  */
 import { createSecretKey, hkdfSync } from "node:crypto";
-import { decrypt, encrypt } from "#service/cipher.ts";
+import { decrypt, encrypt } from "./cipher.ts";
 
 /** The key is derived from these. */
 export interface SealingKey {
