@@ -13,7 +13,7 @@ after(() => browser[Symbol.asyncDispose]());
 test("a proposed and a saved change show their lines, and a mistake its line", async () => {
   const file = browser.gateway.catalogueFile;
   const text = await readFile(file, "utf8");
-  await using opened = await browser.open("/catalogue");
+  await using opened = await browser.open("/catalogue?tab=file");
   const { page } = opened;
   const proposed = page.getByRole("textbox", { name: "Proposed file" });
   const check = () => page.getByRole("button", { name: "Check" }).click();

@@ -123,6 +123,7 @@ const pages = [
   page("/webhooks", () => import("../pages/webhooks.tsx"), "Webhooks"),
   page("/operations", () => import("../pages/operations.tsx"), "Operations"),
   page("/catalogue", () => import("../pages/catalogue.tsx"), "Catalogue"),
+  page("/catalogue/models/$model", () => import("../pages/catalogue-model.tsx"), "CatalogueModel"),
   page("/accounts", () => import("../pages/accounts.tsx"), "Accounts"),
   page("/accounts/$account", () => import("../pages/account.tsx"), "Account"),
   page("/audit", () => import("../pages/audit.tsx"), "Audit"),

@@ -1,139 +1,235 @@
-/**
- * The catalogue's file, for operators: what is in force, and what a change would do before it is
- * saved.
- */
-import { Alert, Badge, Button, Group, Stack, Text, Textarea } from "@mantine/core";
-import { useState } from "react";
-import { useAction } from "../app/action.ts";
-import { type Answer, call } from "../app/call.ts";
-import { useFormats } from "../app/language.tsx";
-import { useRead } from "../app/queries.ts";
-import { CodeBlock } from "../parts/copy.tsx";
-import { DiffView, FaultExcerpt } from "../parts/diff-view.tsx";
-import { FaultNotice, Loaded, Page, Section } from "../parts/page.tsx";
+/** The catalogue, for operators: its entries from the file and from the database, and the file. */
+import { Alert, Button, Stack, Tabs, Text } from "@mantine/core";
+import { useMemo } from "react";
+import { useFilters } from "../app/address.ts";
+import {
+  type Entries,
+  type Entry,
+  type EntryKind,
+  plainPricesOf,
+  routeOf,
+  textOf,
+  useEntries,
+} from "../catalogue/entries.ts";
+import { askToRemove, EntryDialog } from "../catalogue/entry-dialog.tsx";
+import { FileTab } from "../catalogue/file-tab.tsx";
+import { isEditable, SourceBadge } from "../catalogue/source-badge.tsx";
+import { openDialog } from "../parts/dialogs.tsx";
+import { Cut, useCurrency } from "../parts/facts.tsx";
+import { PageLink } from "../parts/link.tsx";
+import { TokenCount } from "../parts/models.tsx";
+import { Empty, Loaded, Page } from "../parts/page.tsx";
+import { RowMenu } from "../parts/row-menu.tsx";
 import { DataTable, useColumns } from "../parts/table.tsx";
 import { useCatalogueTexts } from "./catalogue.texts.ts";
 
-type Check = Answer<"checkCatalogue">;
+const tabNames = ["models", "upstreams", "groups", "queues", "file"] as const;
+type TabName = (typeof tabNames)[number];
 
 export function Catalogue() {
   const t = useCatalogueTexts();
-  const format = useFormats();
+  const { search, filter } = useFilters();
+  const tab = tabNames.find((name) => name === search.tab) ?? "models";
+  const entries = useEntries();
   return (
     <Page title={t.catalogue} about={t.about}>
-      <Loaded from={useRead("readCatalogueFile", {}, { everyMs: 5_000 })}>
-        {({ file, text, version, fault, lastChange }) => (
-          <Stack gap="lg">
-            {fault === null ? <Text>{t.inForce(version)}</Text> : <Mistake title={t.fault} text={text} fault={fault} />}
-            {lastChange && (
-              <Section title={t.lastChange(format.time(lastChange.at))}>
-                <ChangeList changes={lastChange.changes} />
-                <DiffView label={t.difference} diff={lastChange.diff} />
-              </Section>
-            )}
-            <CheckForm current={text} />
-            <Section title={`${t.file}: ${file}`}>
-              <CodeBlock code={text} label={t.file} />
-            </Section>
-          </Stack>
-        )}
-      </Loaded>
+      <Tabs value={tab} onChange={(next) => filter({ tab: next ?? undefined })} keepMounted={false}>
+        <Tabs.List>
+          {tabNames.map((name) => (
+            <Tabs.Tab key={name} value={name}>
+              {t.tabs[name]}
+            </Tabs.Tab>
+          ))}
+        </Tabs.List>
+        <Tabs.Panel value={tab} pt="md">
+          {tab === "file" ? (
+            <FileTab />
+          ) : (
+            <Loaded from={entries}>{(value) => <EntriesTab entries={value} tab={tab} />}</Loaded>
+          )}
+        </Tabs.Panel>
+      </Tabs>
     </Page>
   );
 }
 
-function Mistake({ title, text, fault }: { title?: string; text: string; fault: string }) {
-  const t = useCatalogueTexts();
-  return (
-    <Stack>
-      <Alert color="red" title={title} role="alert">
-        {fault}
-      </Alert>
-      <FaultExcerpt label={t.mistake} text={text} fault={fault} />
-    </Stack>
-  );
-}
+const kinds = { models: "model", upstreams: "upstream", groups: "group", queues: "queue" } as const;
+const firstEntries = {
+  models: { prices: { inputPerMillion: 0, outputPerMillion: 0 }, route: [{ upstream: "", model: "" }] },
+  upstreams: { dialect: "openai-chat", baseUrl: "https://" },
+  groups: { models: ["*"] },
+  queues: {},
+};
 
-function CheckForm({ current }: { current: string }) {
+function EntriesTab({ entries, tab }: { entries: Entries; tab: Exclude<TabName, "file"> }) {
   const t = useCatalogueTexts();
-  const [text, setText] = useState("");
-  const check = useAction(() => call("checkCatalogue", { body: { text } }));
-  return (
-    <Section title={t.check}>
-      <Text c="dimmed">{t.checkAbout}</Text>
-      <Textarea
-        aria-label={t.proposed}
-        autosize
-        minRows={6}
-        maxRows={20}
-        styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }}
-        spellCheck={false}
-        value={text}
-        onChange={({ currentTarget }) => {
-          setText(currentTarget.value);
-          check.clear();
-        }}
-      />
-      <Group>
-        <Button loading={check.isBusy} disabled={text.trim() === ""} onClick={() => check.run()}>
-          {t.run}
-        </Button>
-        <Button variant="default" onClick={() => setText(current)}>
-          {t.fromFile}
-        </Button>
-      </Group>
-      {check.fault !== undefined && <FaultNotice error={check.fault} />}
-      {check.result && <CheckResult result={check.result} text={text} />}
-    </Section>
+  const add = { models: t.addModel, upstreams: t.addUpstream, groups: t.addGroup, queues: t.addQueue }[tab];
+  const create = !entries.isReadOnly && (
+    <Button
+      style={{ alignSelf: "flex-start" }}
+      onClick={() => openDialog(<EntryDialog entries={entries} kind={kinds[tab]} entry={firstEntries[tab]} />)}
+    >
+      {add}
+    </Button>
   );
-}
-
-function CheckResult({ result: { fault, changes, diff, affected }, text }: { result: Check; text: string }) {
-  const t = useCatalogueTexts();
-  const c = useColumns<Check["affected"][number]>();
-  if (fault !== null || changes === null) return <Mistake text={text} fault={fault ?? ""} />;
-  const columns = [
-    c.text("group", t.group),
-    c.count("keys", t.keys),
-    c.cell("loses", t.loses, ({ isRemoved, modelsLost }) => (isRemoved ? t.wholeGroup : modelsLost.join(", "))),
-  ];
+  const none = {
+    models: <Empty title={t.noneModels}>{t.noneModelsWhy}</Empty>,
+    upstreams: <Empty title={t.noneUpstreams}>{t.noneUpstreamsWhy}</Empty>,
+    groups: <Empty title={t.noneHere} />,
+    queues: <Empty title={t.noneHere} />,
+  };
+  const columns = {
+    models: useModelColumns(entries),
+    upstreams: useUpstreamColumns(entries),
+    groups: useGroupColumns(entries),
+    queues: useQueueColumns(entries),
+  };
   return (
-    <Stack role="status">
-      <Text>{t.valid}</Text>
-      <ChangeList changes={changes} />
-      <DiffView label={t.difference} diff={diff} />
-      {affected.length > 0 && <Text>{t.affected}</Text>}
+    <Stack gap="md">
+      {entries.fault !== null && (
+        <Alert color="red" title={t.fault}>
+          {entries.fault}
+        </Alert>
+      )}
+      {create}
       <DataTable
-        label={t.affected}
-        columns={columns}
-        rows={affected}
-        rowId="group"
-        minWidth={0}
-        empty={<Text>{t.nobody}</Text>}
+        label={t.tabs[tab]}
+        columns={columns[tab]}
+        rows={entries[tab]}
+        rowId="name"
+        minWidth={820}
+        empty={none[tab]}
       />
     </Stack>
   );
 }
 
-const colours = { added: "teal", removed: "red", changed: "yellow" } as const;
-
-function ChangeList({ changes }: { changes: NonNullable<Check["changes"]> }) {
+function useEntryColumns(entries: Entries, kind: EntryKind) {
   const t = useCatalogueTexts();
-  const rows = (["models", "groups", "upstreams", "queues"] as const).flatMap((kind) =>
-    (["added", "removed", "changed"] as const).flatMap((how) =>
-      changes[kind][how].length === 0 ? [] : [{ kind, how, names: changes[kind][how] }],
-    ),
+  const c = useColumns<Entry>();
+  return useMemo(() => {
+    const edit = ({ name, entry }: Entry) =>
+      openDialog(<EntryDialog entries={entries} kind={kind} name={name} entry={entry} />);
+    const remove = ({ name }: Entry) => askToRemove(entries, { kind, name, title: t.removeOf(name), submit: t.remove });
+    return {
+      c,
+      t,
+      source: c.cell("source", t.source, ({ source }) => <SourceBadge source={source} />, {
+        sortBy: ({ source }) => source,
+      }),
+      actions: c.actions(
+        (entry) =>
+          isEditable(entries, entry) && (
+            <RowMenu
+              label={t.actionsOf(entry.name)}
+              items={[
+                { text: t.settings, onClick: () => edit(entry) },
+                { text: t.remove, isDestructive: true, onClick: () => remove(entry) },
+              ]}
+            />
+          ),
+      ),
+    };
+  }, [t, c, entries, kind]);
+}
+
+function useModelColumns(entries: Entries) {
+  const { c, t, source, actions } = useEntryColumns(entries, "model");
+  const currency = useCurrency();
+  return useMemo(() => {
+    const price = (id: string, title: string) =>
+      c.cell(
+        id,
+        title,
+        ({ entry }) => {
+          const value = plainPricesOf(entry.prices)[id];
+          return value === undefined ? "–" : c.format.exactMoney(String(value), currency);
+        },
+        { isNumber: true, sortBy: ({ entry }) => plainPricesOf(entry.prices)[id] ?? -1 },
+      );
+    return [
+      c.cell(
+        "name",
+        t.model,
+        ({ name }) => (
+          <PageLink to="/catalogue/models/$model" params={{ model: name }} fw={500}>
+            <Cut width={260}>{name}</Cut>
+          </PageLink>
+        ),
+        { sortBy: ({ name }) => name },
+      ),
+      source,
+      c.cell("targets", t.targets, (model) => (
+        <Cut width={260}>
+          {routeOf(model)
+            .map(({ upstream }) => upstream)
+            .join(" → ")}
+        </Cut>
+      )),
+      price("inputPerMillion", t.inputPrice),
+      price("outputPerMillion", t.outputPrice),
+      c.cell("context", t.context, ({ entry }) => <TokenCount value={Number(entry.contextWindow ?? 0) || null} />, {
+        isNumber: true,
+        sortBy: ({ entry }) => Number(entry.contextWindow ?? 0),
+      }),
+      actions,
+    ];
+  }, [c, t, source, actions, currency]);
+}
+
+function useUpstreamColumns(entries: Entries) {
+  const { c, t, source, actions } = useEntryColumns(entries, "upstream");
+  return useMemo(() => {
+    const usedBy = (name: string) =>
+      entries.models.filter((model) => routeOf(model).some(({ upstream }) => upstream === name)).length;
+    return [
+      c.cell("name", t.upstreamName, ({ name }) => <Text fw={500}>{name}</Text>, { sortBy: ({ name }) => name }),
+      source,
+      c.cell("dialect", t.dialect, ({ entry }) => textOf(entry.dialect)),
+      c.cell("baseUrl", t.baseUrl, ({ entry }) => <Cut width={320}>{textOf(entry.baseUrl)}</Cut>),
+      c.cell("credential", t.credential, ({ entry }) => textOf(entry.credential) || t.noCredential),
+      c.cell("models", t.usedBy, ({ name }) => c.format.count(usedBy(name)), {
+        isNumber: true,
+        sortBy: ({ name }) => usedBy(name),
+      }),
+      actions,
+    ];
+  }, [c, t, source, actions, entries]);
+}
+
+function useGroupColumns(entries: Entries) {
+  const { c, t, source, actions } = useEntryColumns(entries, "group");
+  return useMemo(
+    () => [
+      c.cell("name", t.group, ({ name }) => <Text fw={500}>{name}</Text>, { sortBy: ({ name }) => name }),
+      source,
+      c.cell("models", t.modelCount, ({ entry }) => (
+        <Cut width={360}>{Array.isArray(entry.models) ? entry.models.join(", ") : "–"}</Cut>
+      )),
+      c.cell("priceRatio", t.priceRatio, ({ entry }) => `× ${c.format.count(Number(entry.priceRatio ?? 1))}`, {
+        isNumber: true,
+      }),
+      c.cell("weight", t.weight, ({ entry }) => c.format.count(Number(entry.weight ?? 1)), { isNumber: true }),
+      actions,
+    ],
+    [c, t, source, actions],
   );
-  if (rows.length === 0) return <Text>{t.noChange}</Text>;
-  return (
-    <Stack gap={4}>
-      {rows.map(({ kind, how, names }) => (
-        <Group key={`${kind} ${how}`} align="baseline">
-          <Text w={90}>{t.kinds[kind]}</Text>
-          <Badge color={colours[how]}>{t[how]}</Badge>
-          <Text style={{ flex: 1 }}>{names.join(", ")}</Text>
-        </Group>
-      ))}
-    </Stack>
+}
+
+function useQueueColumns(entries: Entries) {
+  const { c, t, source, actions } = useEntryColumns(entries, "queue");
+  return useMemo(
+    () => [
+      c.cell("name", t.queue, ({ name }) => <Text fw={500}>{name}</Text>, { sortBy: ({ name }) => name }),
+      source,
+      c.cell(
+        "waitingMax",
+        t.waitingMax,
+        ({ entry }) => (entry.waitingMax === undefined ? "–" : c.format.count(Number(entry.waitingMax))),
+        { isNumber: true },
+      ),
+      actions,
+    ],
+    [c, t, source, actions],
   );
 }

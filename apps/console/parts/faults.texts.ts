@@ -21,6 +21,10 @@ export const useFaultTexts = translated({
       [/fewer than 1 items/, "At least one entry."],
       [/duplicate items/, "An entry is there twice."],
       [
+        /Revision \d+ is no longer active: (.*) made (\d+)/,
+        "{1} has changed this meanwhile (revision {2}). Discard your change, and repeat it.",
+      ],
+      [
         /must have a visible character/,
         "It needs a visible character, and no control characters or ones that change the direction of text.",
       ],
@@ -48,6 +52,7 @@ export const useFaultTexts = translated({
       [/more than (\d+) items/, "最多 {1} 项。"],
       [/fewer than 1 items/, "至少一项。"],
       [/duplicate items/, "有重复的项。"],
+      [/Revision \d+ is no longer active: (.*) made (\d+)/, "{1} 已更改此内容（修订 {2}）。请放弃您的更改后重做。"],
       [/must have a visible character/, "必须包含可见字符，且不能含有控制字符或改变文字方向的字符。"],
       [/contains NUL/, "包含无法保存的字符。"],
       [/^id must match/, "只能使用字母、数字和 . _ @ -，最多 100 个字符。"],

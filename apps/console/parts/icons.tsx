@@ -35,6 +35,9 @@ export const WebhookIcon = () => <Icon path="M2.5 8h4M9.5 8h4M4 5.5L1.5 8 4 10.5
 export const PeopleIcon = () => (
   <Icon path="M6 8a2.4 2.4 0 1 0 0-4.8A2.4 2.4 0 0 0 6 8M2 13c0-2.2 1.8-3.5 4-3.5s4 1.3 4 3.5M10.5 3.5a2.2 2.2 0 0 1 0 4.2M12 9.8c1.3.5 2 1.6 2 3.2" />
 );
+export const UpIcon = () => <Icon path="M8 12.5v-9M4 7.5l4-4 4 4" />;
+export const DownIcon = () => <Icon path="M8 3.5v9M4 8.5l4 4 4-4" />;
+export const GripIcon = () => <Icon path="M6 4v0M10 4v0M6 8v0M10 8v0M6 12v0M10 12v0" />;
 export const MoreIcon = () => <Icon path="M3.5 8v0M8 8v0M12.5 8v0" />;
 export const AuditIcon = () => <Icon path="M3 2.5h10v11H3zM5.5 5.5h5M5.5 8h5M5.5 10.5h3" />;
 export const SettingsIcon = () => <Icon path="M2 4.5h6M12 4.5h2M10 6.3V2.7M2 11.5h2M8 11.5h6M6 13.3V9.7" />;

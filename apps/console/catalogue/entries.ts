@@ -1,0 +1,79 @@
+/** The entries of the catalogue, and how those of the database are changed. */
+import { type Answer, call } from "../app/call.ts";
+import { useRead } from "../app/queries.ts";
+
+export type Entries = Answer<"listCatalogueEntries">;
+export type Entry = Entries["models"][number];
+export type Change = Answer<"putModel">;
+
+/** Checks a change, or makes it. Rejects with an ApiFault. */
+export type EntryChange = (query: { dryRun: boolean; comment?: string }) => Promise<Change>;
+
+export type EntryKind = "upstream" | "model" | "group" | "queue";
+
+const everyMs = 5_000;
+export const useEntries = () => useRead("listCatalogueEntries", {}, { everyMs });
+
+/** A change is based on the version that the person has seen. */
+const basedOn = ({ revision }: Pick<Entries, "revision">) => ({ ifMatch: `"${revision}"` });
+
+interface EntryName {
+  kind: EntryKind;
+  name: string;
+}
+
+export function putEntry(entries: Entries, { kind, name }: EntryName, body: Entry["entry"]): EntryChange {
+  return (query) => {
+    const options = basedOn(entries);
+    switch (kind) {
+      case "upstream":
+        return call("putUpstream", { params: { upstream: name }, query, body }, options);
+      case "model":
+        return call("putModel", { params: { model: name }, query, body }, options);
+      case "group":
+        return call("putGroup", { params: { group: name }, query, body }, options);
+      case "queue":
+        return call("putQueue", { params: { queue: name }, query, body }, options);
+    }
+  };
+}
+
+export function deleteEntry(entries: Entries, { kind, name }: EntryName): EntryChange {
+  return (query) => {
+    const options = basedOn(entries);
+    switch (kind) {
+      case "upstream":
+        return call("deleteUpstream", { params: { upstream: name }, query }, options);
+      case "model":
+        return call("deleteModel", { params: { model: name }, query }, options);
+      case "group":
+        return call("deleteGroup", { params: { group: name }, query }, options);
+      case "queue":
+        return call("deleteQueue", { params: { queue: name }, query }, options);
+    }
+  };
+}
+
+/** A target of a model's route, as it is written. */
+export interface RouteTarget {
+  upstream: string;
+  model: string;
+  weight?: number;
+  prices?: Record<string, unknown>;
+  [setting: string]: unknown;
+}
+
+export const routeOf = ({ entry: { route } }: Pick<Entry, "entry">): RouteTarget[] =>
+  Array.isArray(route) ? (route as RouteTarget[]) : [];
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
+
+/** The prices that are plain numbers, by their names. */
+export const plainPricesOf = (prices: unknown): Record<string, number> =>
+  Object.fromEntries(
+    Object.entries(isObject(prices) ? prices : {}).filter(
+      (pair): pair is [string, number] => typeof pair[1] === "number",
+    ),
+  );
+
+export const textOf = (value: unknown): string => (typeof value === "string" ? value : "");

@@ -1,0 +1,114 @@
+/** The catalogue's entries in the console: read-only ones of the file, and those made here. */
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import type { Page } from "playwright-core";
+import { assertAccessible, startConsole } from "../support/console.ts";
+import { catalogueOf } from "../support/gateway.ts";
+
+const browser = await startConsole({ catalogue: catalogueOf([{ id: "from-file", model: "sim-fast" }]) });
+after(() => browser[Symbol.asyncDispose]());
+const { control } = browser;
+
+interface Entries {
+  revision: number;
+  models: { name: string; entry: { prices: Record<string, number>; route: { upstream: string; weight?: number }[] } }[];
+}
+const readEntries = () => control.get<Entries>("/catalogue/entries");
+const routeNow = async () => {
+  const { models } = await readEntries();
+  return models.find(({ name }) => name === "vendor/new")?.entry.route.map(({ upstream }) => upstream);
+};
+
+async function put(path: string, body: object): Promise<void> {
+  const { revision } = await readEntries();
+  const response = await control.call("PUT", `/catalogue/${path}`, body, { "if-match": `"${revision}"` });
+  assert.equal(response.status, 200, await response.text());
+}
+
+const upstream = { dialect: "openai-chat", baseUrl: `${browser.gateway.simulatorUrl}/v1` };
+await put("upstreams/one", upstream);
+await put("upstreams/two", upstream);
+const model = {
+  prices: { inputPerMillion: 1, outputPerMillion: 2 },
+  route: [
+    { upstream: "one", model: "sim-fast", weight: 3 },
+    { upstream: "two", model: "sim-fast", weight: 1 },
+  ],
+};
+await put(`models/${encodeURIComponent("vendor/new")}`, model);
+
+const apply = async (page: Page) => {
+  await page.getByRole("button", { name: "Check and put in force" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByRole("region", { name: "Lines that differ" }).waitFor();
+  await assertAccessible(page);
+  await dialog.getByRole("button", { name: "Put in force" }).click();
+};
+
+test("entries have a badge of their source, and those of the file are read-only", async () => {
+  await using opened = await browser.open("/catalogue");
+  const { page } = opened;
+  const rowOf = (name: string) => page.getByRole("row").filter({ has: page.getByRole("link", { name }) });
+  await rowOf("from-file").getByText("File", { exact: true }).waitFor();
+  await rowOf("vendor/new").getByText("Console", { exact: true }).waitFor();
+  await assertAccessible(page);
+  await page.getByRole("link", { name: "from-file" }).click();
+  await page.getByText("and is changed there").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Add a target" }).count(), 0);
+  assert.ok(await page.getByRole("textbox", { name: "Input, per million tokens", exact: true }).isDisabled());
+  await assertAccessible(page);
+});
+
+test("targets move by keyboard and by dragging; a price changes; the change is shown before it is made", async () => {
+  await using opened = await browser.open(`/catalogue/models/${encodeURIComponent("vendor/new")}`);
+  const { page } = opened;
+  await page.getByText("75% of the requests").waitFor();
+  await assertAccessible(page);
+  await page.getByRole("button", { name: "Move two / sim-fast up" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("textbox", { name: "Output, per million tokens", exact: true }).fill("2.5");
+  await apply(page);
+  await page.getByRole("region", { name: "Not in force yet" }).waitFor({ state: "detached" });
+  assert.deepEqual(await routeNow(), ["two", "one"]);
+  const { models } = await readEntries();
+  assert.equal(models.find(({ name }) => name === "vendor/new")?.entry.prices.outputPerMillion, 2.5);
+  const cards = page.getByRole("listitem");
+  await cards.nth(1).locator("[draggable]").dragTo(cards.nth(0));
+  await apply(page);
+  await page.getByRole("region", { name: "Not in force yet" }).waitFor({ state: "detached" });
+  assert.deepEqual(await routeNow(), ["one", "two"]);
+});
+
+test("an edit that another one has overtaken is refused, and says so", async () => {
+  await using opened = await browser.open(`/catalogue/models/${encodeURIComponent("vendor/new")}`, { expected: /409/ });
+  const { page } = opened;
+  await page.getByRole("button", { name: "Move two / sim-fast up" }).click();
+  await put(`models/${encodeURIComponent("vendor/new")}`, { ...model, contextWindow: 1_000 });
+  await page.getByRole("button", { name: "Check and put in force" }).click();
+  await page
+    .getByRole("dialog")
+    .getByRole("alert")
+    .getByText(/has changed this meanwhile/)
+    .waitFor();
+  assert.deepEqual(await routeNow(), ["one", "two"]);
+});
+
+test("an entry is added and removed as text, and a mistake is said in words", async () => {
+  await using opened = await browser.open("/catalogue?tab=groups", { expected: /400/ });
+  const { page } = opened;
+  const dialog = page.getByRole("dialog");
+  await page.getByRole("button", { name: "Add a group" }).click();
+  await dialog.getByRole("textbox", { name: "Name" }).fill("partners");
+  await dialog.getByRole("textbox", { name: /JSON/ }).fill('{ "models": ["*"], "weight": "x" }');
+  await dialog.getByRole("button", { name: "Check the change" }).click();
+  await dialog.getByRole("alert").waitFor();
+  await dialog.getByRole("button", { name: "Cancel", exact: true }).last().click();
+  await page.getByRole("button", { name: "Add a group" }).click();
+  await dialog.getByRole("textbox", { name: "Name" }).fill("partners");
+  await dialog.getByRole("button", { name: "Check the change" }).click();
+  await dialog.getByRole("button", { name: "Put in force" }).click();
+  await page.getByRole("button", { name: "Actions on partners" }).click();
+  await page.getByRole("menuitem", { name: "Remove" }).click();
+  await dialog.getByRole("button", { name: "Remove" }).click();
+  await page.getByRole("cell", { name: "partners", exact: true }).waitFor({ state: "detached" });
+});
