@@ -54,7 +54,9 @@ export async function startControl(environment: Record<string, string>): Promise
   const directory = await mkdtemp(join(tmpdir(), "sluice-control-"));
   const env = {
     CONTROL_PORT: "0",
-    DATABASE_DIRECTORY: await embeddedDirectory(join(directory, "database")),
+    ...(environment.DATABASE_URL === undefined && {
+      DATABASE_DIRECTORY: await embeddedDirectory(join(directory, "database")),
+    }),
     OPERATOR_TOKEN: operatorToken,
     ...environment,
   };

@@ -61,6 +61,7 @@ export function partsOf({ seed, slots, keys, tells, seconds = 120, warmSeconds =
   const time = new Map<string, number>();
   const tokens = new Map<string, number>();
   const minutes: Map<string, number>[] = [];
+  const simulatedKeys = Object.entries(keys);
   let nextId = 0;
   for (let now = 0; now < seconds * 1_000; now += stepMs) {
     for (const { id, endsAt } of running) {
@@ -75,7 +76,7 @@ export function partsOf({ seed, slots, keys, tells, seconds = 120, warmSeconds =
       for (const counts of [tokens, minutes[minute]])
         counts.set(key, (counts.get(key) ?? 0) + used.inputTokens + used.outputTokens);
     }
-    running = running.filter(({ endsAt }) => endsAt > now);
+    if (running.some(({ endsAt }) => endsAt <= now)) running = running.filter(({ endsAt }) => endsAt > now);
     for (const [ingress, queue] of queues.entries()) {
       // Each announces at another time of the second.
       if (now % 1_000 === ingress * 300) {
@@ -86,7 +87,7 @@ export function partsOf({ seed, slots, keys, tells, seconds = 120, warmSeconds =
         );
         queue.setElsewhere(keySlotsIn(tells === "nothing" ? [] : texts), now);
       }
-      for (const [key, { backlog, weight, meanMs, inputTokens = 0, outputTokens = 0 }] of Object.entries(keys)) {
+      for (const [key, { backlog, weight, meanMs, inputTokens = 0, outputTokens = 0 }] of simulatedKeys) {
         let size = waiting[ingress]?.get(key) ?? 0;
         for (; size < (backlog[ingress] ?? 0); size++) {
           const length = 0.5 + random();
