@@ -354,7 +354,7 @@ const statusOf = (
   targets: circuitBreakers.states(clock.now()),
   targetLoad: load.read(),
   coolingCredentials: credentials.cooling(clock.now()),
-  vendorLimits: vendorLimits.waiting(),
+  vendorLimits: vendorLimits.scarcest(),
   slots: slots.taken(),
 });
 

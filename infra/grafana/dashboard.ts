@@ -231,6 +231,12 @@ export const rows: Row[] = [
       panel("Credentials in cooldown", "short", [
         [`max by (credential) (sluice_credentials_cooling{${all}})`, "{{credential}}"],
       ]),
+      panel(
+        "Vendors' rate limits",
+        "percentunit",
+        [[`min by (credential) (sluice_vendor_limit_remaining_ratio{${all}})`, "{{credential}}"]],
+        { description: "The part that is left of the scarcest limit that a vendor states. Calls wait at 0." },
+      ),
       panel("Unreadable events", "reqps", [
         [`sum by (upstream) (${rate("sluice_upstream_malformed_events_total", upstream)})`, "{{upstream}}"],
       ]),

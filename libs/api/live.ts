@@ -73,6 +73,17 @@ const target = object({
   oldestMs: count("How long the oldest of them has run."),
   firstTokenMs: orNull(count("The mean time from a call to its first content in the last minute; null without any.")),
   cooling: count("Credentials that cool down, because the target refused them or limits their rate."),
+  vendorLimit: orNull(
+    object(
+      {
+        limit: text("As the vendor's headers name it."),
+        max: amount("Requests or tokens."),
+        remaining: amount("Of them, for all workers."),
+        waitMs: count("Until the vendor accepts another call; 0 if it does so now."),
+      },
+      "The vendor's limit of which the smallest part is left, of all credentials; null while its responses state none.",
+    ),
+  ),
   control: orNull(object(controlFields, "An operator keeps the circuit breaker open.")),
 });
 

@@ -70,6 +70,7 @@ const state: LiveState = {
       oldestMs: 0,
       firstTokenMs: 250,
       cooling: 0,
+      vendorLimit: null,
       control: null,
     },
     {
@@ -81,6 +82,7 @@ const state: LiveState = {
       oldestMs: 0,
       firstTokenMs: null,
       cooling: 1,
+      vendorLimit: null,
       control: null,
     },
   ],

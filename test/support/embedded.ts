@@ -16,11 +16,14 @@ const tables = createHash("sha256");
 for (const source of sources) tables.update(readFileSync(join(root, source)));
 const template = join(cache, `${version}-${tables.digest("hex").slice(0, 16)}`);
 
+/** The types of Node lack it. */
+declare const WebAssembly: { compile(bytes: Uint8Array): Promise<object> };
+
 /**
  * The engine compiles a WebAssembly module once for all threads while one of them has it: further
  * databases of a process start in half the time.
  */
-let compiled: Promise<WebAssembly.Module> | undefined;
+let compiled: Promise<object> | undefined;
 
 /**
  * Puts a database with empty tables into a directory as `DATABASE_DIRECTORY` expects it; returns

@@ -20,11 +20,20 @@ const isIdle = ({ state, calls, running, cooling, control }: Target): boolean =>
   state === "closed" && calls + running + cooling === 0 && control === null;
 
 /** The worst first. */
-const urgencyOf = ({ state, calls, failed, cooling, oldestMs }: Target): number =>
-  (state === "closed" ? 0 : 4e9) +
-  (cooling > 0 ? 3e9 : 0) +
-  2e9 * (failed / Math.max(1, calls)) +
-  Math.min(1e9, oldestMs);
+const urgencyOf = (target: Target): number => {
+  const { state, calls, failed, cooling, oldestMs } = target;
+  return (
+    (state === "closed" ? 0 : 4e9) +
+    (cooling > 0 || isFull(target) ? 3e9 : 0) +
+    2e9 * (failed / Math.max(1, calls)) +
+    Math.min(1e9, oldestMs)
+  );
+};
+
+const partLeftOf = ({ remaining, max }: { remaining: number; max: number }) => remaining / Math.max(1, max);
+
+/** The vendor accepts no call now. */
+const isFull = ({ vendorLimit }: Target): boolean => (vendorLimit?.waitMs ?? 0) > 0;
 
 export function Targets({ targets }: { targets: readonly Target[] }) {
   const t = useTargetsTexts();
@@ -114,6 +123,17 @@ function useTargetColumns() {
       ),
       c.ms("firstTokenMs", t.firstToken),
       c.count("cooling", t.cooling),
+      c.cell(
+        "vendorLimit",
+        t.vendorLimit,
+        ({ vendorLimit: limit }) => {
+          if (limit === null) return "–";
+          return limit.waitMs > 0
+            ? t.limitWaits(c.format.ms(limit.waitMs))
+            : t.limitLeft(c.format.percent(partLeftOf(limit)), limit.limit);
+        },
+        { isNumber: true, sortBy: ({ vendorLimit }) => (vendorLimit === null ? 2 : partLeftOf(vendorLimit)) },
+      ),
       c.actions((target) => {
         const word = target.state === "closed" ? t.doOpen : t.doClose;
         return (

@@ -44,6 +44,7 @@ interface Status {
     firstTokenMs: number;
   }[];
   coolingCredentials?: string[];
+  vendorLimits?: { target: string; limit: string; max: number; remaining: number; waitMs: number }[];
 }
 
 interface QueueStatus {
@@ -254,7 +255,7 @@ function targetsOf(
   reports: readonly ProcessReport[],
   controls: readonly OperatorControl[],
 ): Target[] {
-  const none = { calls: 0, failed: 0, running: 0, oldestMs: 0, firstTokenMs: null, cooling: 0 };
+  const none = { calls: 0, failed: 0, running: 0, oldestMs: 0, firstTokenMs: null, cooling: 0, vendorLimit: null };
   const idle = { state: "closed", ...none, control: null } as const;
   const targets = new Map<string, Target>();
   const of = (target: string): Target => {
@@ -267,7 +268,7 @@ function targetsOf(
   const cooling = new Set<string>();
   for (const { role, status } of reports) {
     if (role !== "worker") continue;
-    const { targets: states = [], targetLoad = [], coolingCredentials = [] } = status as Status;
+    const { targets: states = [], targetLoad = [], coolingCredentials = [], vendorLimits = [] } = status as Status;
     for (const { target, state } of states) if (state !== "closed") of(target).state = state;
     for (const {
       target,
@@ -287,10 +288,20 @@ function targetsOf(
       firstTokens.set(target, { count: before.count + count, ms: before.ms + ms });
     }
     for (const each of coolingCredentials) cooling.add(each);
+    for (const { target, ...limit } of vendorLimits) {
+      const shown = targets.get(targetNameOf(target));
+      if (shown === undefined) continue;
+      if (shown.vendorLimit === null || partLeftOf(limit) < partLeftOf(shown.vendorLimit)) shown.vendorLimit = limit;
+    }
   }
   for (const [target, { count, ms }] of firstTokens) if (count > 0) of(target).firstTokenMs = Math.round(ms / count);
-  for (const each of cooling) of(each.slice(0, each.lastIndexOf(": "))).cooling++;
+  for (const each of cooling) of(targetNameOf(each)).cooling++;
   for (const control of controls)
     if (control.kind === "target") Object.assign(of(control.name), { state: "open", control: shownOf(control) });
   return [...targets.values()].sort((a, b) => a.target.localeCompare(b.target));
 }
+
+/** Workers name a credential of a target as "<target>: <credential>". */
+const targetNameOf = (credential: string): string => credential.slice(0, credential.lastIndexOf(": "));
+
+const partLeftOf = ({ remaining, max }: { remaining: number; max: number }): number => remaining / Math.max(1, max);

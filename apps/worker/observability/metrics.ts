@@ -17,6 +17,7 @@ import type { WorkerQueues } from "../queues.ts";
 import type { CircuitBreakers } from "../routing/circuit-breakers.ts";
 import type { Credentials } from "../routing/credentials.ts";
 import type { Slots } from "../routing/slots.ts";
+import type { VendorLimits } from "../routing/vendor-limits.ts";
 
 const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
@@ -172,6 +173,7 @@ export interface GaugeDeps {
   queues: Pick<WorkerQueues, "opened" | "usedSlots" | "isInReserve">;
   circuitBreakers: Pick<CircuitBreakers, "states">;
   credentials: Pick<Credentials, "cooling">;
+  vendorLimits: Pick<VendorLimits, "scarcest">;
   slots: Pick<Slots, "taken">;
   attachmentBudget: Pick<AttachmentBudget, "reservedBytes" | "waiting">;
   answerMemory: Pick<AnswerMemory, "used" | "waiting">;
@@ -181,7 +183,17 @@ export interface GaugeDeps {
 /** Registers the gauges, which are read at every scrape. */
 export function registerWorkerGauges(
   registry: Registry,
-  { intake, queues, circuitBreakers, credentials, slots, attachmentBudget, answerMemory, clock }: GaugeDeps,
+  {
+    intake,
+    queues,
+    circuitBreakers,
+    credentials,
+    vendorLimits,
+    slots,
+    attachmentBudget,
+    answerMemory,
+    clock,
+  }: GaugeDeps,
 ): void {
   const gauge = <Label extends string>(
     name: string,
@@ -282,6 +294,16 @@ export function registerWorkerGauges(
     (cooling) => {
       cooling.reset();
       for (const credential of credentials.cooling(clock.now())) cooling.set({ credential }, 1);
+    },
+  );
+  gauge(
+    "sluice_vendor_limit_remaining_ratio",
+    "The part that is left, for all workers, of the scarcest rate limit that a vendor states for a target and credential (1: all of it).",
+    ["credential"],
+    (left) => {
+      left.reset();
+      for (const { target, remaining, max } of vendorLimits.scarcest())
+        left.set({ credential: target }, remaining / Math.max(1, max));
     },
   );
 }

@@ -52,6 +52,8 @@ type LimitTerms = Pick<RateLimit, "name" | "counts" | "periodMs" | "isRefilled" 
 };
 
 interface Bucket extends LimitTerms {
+  /** When `remaining` became known. */
+  remainingAt: number;
   /**
    * This worker's block, which it loses at `blockUntil`. Below 0: calls that are not counted yet.
    */
@@ -160,6 +162,18 @@ return answer
   "refuse",
 );
 
+/** For operators. */
+export interface ScarcestLimit {
+  /** The target and the name of the credential, as `idOf` joins them. */
+  target: string;
+  /** As the vendor names it. */
+  limit: string;
+  max: number;
+  remaining: number;
+  /** Until the vendor accepts another call; 0 if it does so now. */
+  waitMs: number;
+}
+
 export interface VendorLimitsDeps {
   redis: Redis;
   keyspace: Pick<Keyspace, "vendorLimits">;
@@ -225,7 +239,7 @@ export class VendorLimits {
     const buckets = terms.map((one): [string, Bucket] => {
       const uncounted = present === undefined ? (unanswered?.[one.counts] ?? 0) : 0;
       const windowUntil = now + (one.windowMs ?? Number.POSITIVE_INFINITY);
-      const own = { block: -uncounted, blockUntil: 0, refusedNeed: 0, refusedUntil: 0, windowUntil };
+      const own = { block: -uncounted, blockUntil: 0, refusedNeed: 0, refusedUntil: 0, windowUntil, remainingAt: now };
       return [one.name, { ...one, ...own }];
     });
     const target = { buckets: new Map(buckets), taking: undefined };
@@ -235,11 +249,18 @@ export class VendorLimits {
     if (present === undefined && unanswered !== undefined) void this.#fill(id, target, noNeeds);
   }
 
-  /** Targets that accept no call now, with the ms until they do. */
-  waiting(): { target: string; forMs: number }[] {
-    return [...this.#targets].flatMap(([id, target]) => {
-      const forMs = this.#waitMs(target, largestNeeds);
-      return forMs > 0 ? [{ target: id, forMs }] : [];
+  /** The limit of which the smallest part is left, for each target and credential. */
+  scarcest(): ScarcestLimit[] {
+    const now = this.#deps.clock.now();
+    return [...this.#targets].map(([id, target]) => {
+      const limits = [...target.buckets.values()].map((bucket) => ({
+        target: id,
+        limit: bucket.name,
+        max: bucket.max,
+        remaining: remainingOf(bucket, now),
+        waitMs: this.#waitMs(target, largestNeeds),
+      }));
+      return limits.reduce((least, one) => (one.remaining / one.max < least.remaining / least.max ? one : least));
     });
   }
 
@@ -287,6 +308,7 @@ export class VendorLimits {
         bucket.block += block;
         bucket.blockUntil = now + blockMs;
         bucket.remaining = value;
+        bucket.remainingAt = now;
       }
     } catch {
       for (const bucket of buckets) {
@@ -409,7 +431,7 @@ export class VendorLimits {
       for (const [index, { name, max }] of terms.entries()) {
         const [left = 0, less = 0] = answer.slice(index * 2);
         const bucket = buckets?.get(name);
-        if (bucket !== undefined) bucket.remaining = left;
+        if (bucket !== undefined) Object.assign(bucket, { remaining: left, remainingAt: this.#deps.clock.now() });
         isUsedElsewhere ||= less > max / blockShare || (less > 0 && left < max / scarceShare);
       }
       if (isUsedElsewhere && !isNew) tell();
@@ -445,6 +467,12 @@ export class VendorLimits {
     if (map.size >= limitedTargetsMax) map.delete(map.keys().next().value as string);
     map.set(id, value);
   }
+}
+
+/** The part that is left for all workers, with what time has brought back. */
+function remainingOf({ remaining, remainingAt, max, periodMs, isRefilled, windowUntil }: Bucket, now: number): number {
+  if (!isRefilled) return now < windowUntil ? remaining : max;
+  return Math.min(max, Math.floor(remaining + ((now - remainingAt) * max) / periodMs));
 }
 
 /** Images and audio have more tokens than their addresses suggest. */

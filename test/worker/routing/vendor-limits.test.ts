@@ -53,6 +53,9 @@ const stated = (what: "requests" | "tokens", [max, remaining, reset]: readonly [
   [`x-ratelimit-reset-${what}`]: reset,
 });
 
+const fullOf = (worker: VendorLimits): string[] =>
+  worker.scarcest().flatMap(({ target, waitMs }) => (waitMs > 0 ? [target] : []));
+
 const commandsOf = async () => {
   const text = await (connections[0] as (typeof connections)[number]).info("commandstats");
   return [...text.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)].reduce((sum, [, calls]) => sum + Number(calls), 0);
@@ -85,7 +88,7 @@ test("workers together send what is left and no more, and each asks Redis once u
   for (let count = 0; count < 100; count++) await waitOf(workers[count % 2] as VendorLimits, "few");
   assert.equal(await commandsOf(), before, "nothing changes before the reset");
   assert.deepEqual(
-    workers.map((worker) => worker.waiting().map(({ target }) => target)),
+    workers.map((worker) => fullOf(worker)),
     [["few"], ["few"]],
   );
 });
@@ -113,10 +116,7 @@ test("a limit that was used elsewhere is known to all workers at once", async ()
   const made = await call(other, "foreign");
   await call(one, "foreign");
   made.answered(stated("requests", [640, 0, "30s"]));
-  await until(
-    "both wait",
-    async () => (await take(one, "foreign")) !== undefined && one.waiting().some(({ target }) => target === "foreign"),
-  );
+  await until("both wait", async () => (await take(one, "foreign")) !== undefined && fullOf(one).includes("foreign"));
   assert.ok((await waitOf(other, "foreign")) <= 30_000);
 });
 
@@ -139,6 +139,30 @@ test("a vendor that counts the most that an answer may have gives nothing back",
   (await call(one, "reserved", 1_000, 2_000)).over({ inputTokens: 1_000, cachedInputTokens: 0, outputTokens: 10 });
   assert.equal(typeof (await take(one, "reserved", 1_000, 1_000)), "number");
   await call(one, "reserved", 500, 500);
+});
+
+test("operators see the scarcest limit of a target, with what time has brought back", async () => {
+  const { workers, time } = startWorkers();
+  const [one, other] = workers;
+  const headers = { ...stated("requests", [100, 50, "40s"]), ...stated("tokens", [1_000, 200, "20s"]) };
+  (await call(one, "shown")).answered(headers);
+  const shown = { target: "shown", limit: "tokens", max: 1_000, remaining: 200, waitMs: 0 };
+  for (const worker of [one, other]) assert.deepEqual(worker.scarcest(), [shown]);
+  time.now += 20_000;
+  assert.deepEqual(other.scarcest(), [{ ...shown, limit: "requests", max: 100, remaining: 50 }]);
+  const refilled = await one.take("refilling", "api.openai.com", { inputTokens: 0, outputTokensMax: undefined });
+  assert.ok(typeof refilled !== "number");
+  refilled.answered(stated("requests", [600, 0, "60s"]));
+  time.now += 6_000;
+  assert.equal(one.scarcest().find(({ target }) => target === "refilling")?.remaining, 60);
+});
+
+test("a vendor that states its limits only later is heard", async () => {
+  const { workers } = startWorkers();
+  const [one] = workers;
+  for (let count = 0; count < 3; count++) (await call(one, "later")).answered({ "content-type": "application/json" });
+  (await call(one, "later")).answered(stated("requests", [10, 0, "30s"]));
+  assert.ok((await waitOf(one, "later")) > 0);
 });
 
 test("calls that were under way when a limit became known count", async () => {
