@@ -66,8 +66,36 @@ const ask = (
 
 const failure = ({ state, error, lines }: Run) => `${state}: ${error} ${lines.slice(-6).join("\n")}`;
 
+/** The tool choice in each dialect: none, some, and a named one. */
+const toolChoices: Record<(typeof dialects)[number], [field: string, values: unknown[]]> = {
+  "openai-chat": ["tool_choice", ["none", "required", { type: "function", function: { name: "get_weather" } }]],
+  "openai-responses": ["tool_choice", ["none", "required", { type: "function", name: "get_weather" }]],
+  "anthropic-messages": ["tool_choice", [{ type: "none" }, { type: "any" }, { type: "tool", name: "get_weather" }]],
+  gemini: [
+    "toolConfig",
+    [
+      { functionCallingConfig: { mode: "NONE" } },
+      { functionCallingConfig: { mode: "ANY" } },
+      { functionCallingConfig: { mode: "ANY", allowedFunctionNames: ["get_weather"] } },
+    ],
+  ],
+};
+
 for (const dialect of dialects) {
   const model = `as-${dialect}`;
+
+  test(`${dialect}: the tool choice is the dialect's, and the gateway takes it`, async () => {
+    const [field, values] = toolChoices[dialect];
+    for (const [place, toolChoice] of (["none", "required", { tool: "get_weather" }] as const).entries()) {
+      const settings = { model, tools: [weather], toolChoice };
+      const { body } = modules[dialect].requestOf([user("hello")], settings);
+      assert.deepEqual(body[field], values[place]);
+      const run = await ask(dialect, [user("hello")], settings);
+      assert.equal(run.state, "complete", failure(run));
+    }
+    const { body } = modules[dialect].requestOf([user("hello")], { model, tools: [weather] });
+    assert.equal(body[field], undefined);
+  });
 
   test(`${dialect}: text streams with usage, a request id and times`, async () => {
     const states: string[] = [];

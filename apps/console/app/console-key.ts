@@ -1,8 +1,7 @@
 /**
  * Keys with which the console's pages call the gateway from the browser. The API shows a key once
  * and stores a hash, so the console creates keys of its own: for this origin, valid for hours, and
- * kept in memory only. Their ids, which are no secrets, stay with the tab: a reload revokes the
- * keys that it has forgotten.
+ * kept by the tab until it closes or the person signs out.
  */
 import { call } from "./call.ts";
 import { queryClient } from "./queries.ts";
@@ -26,20 +25,31 @@ const hoursValid = 8;
 /** A key that expires sooner is replaced. */
 const remainingMsMin = 600_000;
 const nameMax = 100;
-const idsStored = "sluice-console-keys";
+const keysStored = "sluice-console-keys";
 /** Gateways know a new key within a second. */
 const usableTries = 20;
 const usablePauseMs = 150;
 
 const keys = new Map<string, Promise<ConsoleKey>>();
-let formerIds: string[] | undefined;
 
-const placeOf = ({ account, group }: KeyWish) => `${account}/${group}`;
+const placeOf = ({ account, group, person }: KeyWish) => `${account}/${group}/${person}`;
+
+function storedKeys(): Record<string, ConsoleKey> {
+  try {
+    return JSON.parse(sessionStorage.getItem(keysStored) ?? "{}") as Record<string, ConsoleKey>;
+  } catch {
+    return {};
+  }
+}
+
+/** Undefined forgets it. */
+const storeKey = (place: string, key: ConsoleKey | undefined) =>
+  sessionStorage.setItem(keysStored, JSON.stringify({ ...storedKeys(), [place]: key }));
 
 /** Rejects with an ApiFault if the person may not create keys in the account. */
 export async function consoleKey(wish: KeyWish): Promise<ConsoleKey> {
   const place = placeOf(wish);
-  const current = await keys.get(place)?.catch(() => undefined);
+  const current = (await keys.get(place)?.catch(() => undefined)) ?? storedKeys()[place];
   if (current && current.expiresAt - Date.now() > remainingMsMin) return current;
   const made = create(wish);
   keys.set(place, made);
@@ -50,10 +60,19 @@ export async function consoleKey(wish: KeyWish): Promise<ConsoleKey> {
 /** For a key that the gateway refuses, for example because somebody has revoked it. */
 export const forgetConsoleKey = (wish: KeyWish): void => {
   keys.delete(placeOf(wish));
+  storeKey(placeOf(wish), undefined);
 };
 
-async function create({ account, group, person, baseUrl }: KeyWish): Promise<ConsoleKey> {
-  revokeFormer();
+/** Revokes the tab's keys: the person leaves. */
+export async function revokeConsoleKeys(): Promise<void> {
+  const all = Object.values(storedKeys());
+  sessionStorage.removeItem(keysStored);
+  keys.clear();
+  await Promise.all(all.map(({ id }) => call("revokeKey", { params: { key: id } }).catch(() => undefined)));
+}
+
+async function create(wish: KeyWish): Promise<ConsoleKey> {
+  const { account, group, person, baseUrl } = wish;
   const expiresAt = Date.now() + hoursValid * 3_600_000;
   const { id, key } = await call("createKey", {
     body: {
@@ -65,20 +84,11 @@ async function create({ account, group, person, baseUrl }: KeyWish): Promise<Con
       tags: ["console"],
     },
   });
-  sessionStorage.setItem(idsStored, [...storedIds(), id].join(" "));
+  const made = { id, key, expiresAt };
+  storeKey(placeOf(wish), made);
   await untilUsable(baseUrl, key);
   void queryClient.invalidateQueries({ queryKey: ["listKeys"] });
-  return { id, key, expiresAt };
-}
-
-const storedIds = (): string[] => (sessionStorage.getItem(idsStored) ?? "").split(" ").filter((id) => id !== "");
-
-/** Revokes the keys of earlier loads of this tab, once. */
-function revokeFormer(): void {
-  if (formerIds !== undefined) return;
-  formerIds = storedIds();
-  sessionStorage.removeItem(idsStored);
-  for (const key of formerIds) void call("revokeKey", { params: { key } }).catch(() => undefined);
+  return made;
 }
 
 /** The gateway answers a page's request only if some key allows the page's origin. */

@@ -40,6 +40,8 @@ export const may = (me: Me, role: Role, account?: string): boolean =>
   );
 
 export async function signOut(): Promise<void> {
+  const { revokeConsoleKeys } = await import("./console-key.ts");
+  await revokeConsoleKeys();
   await callAuth("/sign-out", {});
   queryClient.clear();
   location.assign("/");

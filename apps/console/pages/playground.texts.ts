@@ -2,6 +2,8 @@ import { translated } from "../app/texts.ts";
 
 export const usePlaygroundTexts = translated({
   en: {
+    toolChoice: "Tool choice",
+    toolChoices: { auto: "The model decides", none: "No tool", required: "Some tool" },
     about:
       "Requests go from this browser to the gateway. The conversation stays in this page, unless the account stores the content of its requests.",
     second: "Second model",
@@ -30,6 +32,8 @@ export const usePlaygroundTexts = translated({
     clear: "New conversation",
   },
   zh: {
+    toolChoice: "工具选择",
+    toolChoices: { auto: "由模型决定", none: "不使用工具", required: "必须使用工具" },
     about: "请求从此浏览器直接发往网关。对话内容只保留在此页面中，除非账户保存请求内容。",
     second: "第二个模型",
     dialect: "协议",

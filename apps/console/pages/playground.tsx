@@ -28,7 +28,14 @@ import { kindOf } from "../parts/client-code.ts";
 import { dataUrlOf } from "../parts/files.ts";
 import { FilterSelect } from "../parts/filters.tsx";
 import { Empty, Loaded, Page } from "../parts/page.tsx";
-import { type Dialect, dialectNames, dialects, efforts, type UserTurn } from "../playground/conversation.ts";
+import {
+  type Dialect,
+  dialectNames,
+  dialects,
+  efforts,
+  toolChoices,
+  type UserTurn,
+} from "../playground/conversation.ts";
 import { knownDialect, modules } from "../playground/dialects.ts";
 import {
   emptyFields,
@@ -37,6 +44,7 @@ import {
   type FieldFault,
   type Fields,
   settingsOf,
+  toolNamesOf,
 } from "../playground/fields.ts";
 import { ImagePanel } from "../playground/image-panel.tsx";
 import { SideView } from "../playground/side.tsx";
@@ -227,7 +235,7 @@ function Composer({ chat }: { chat: ReturnType<typeof useChat> }) {
   const onPaste = ({ clipboardData }: ClipboardEvent) =>
     void attach([...clipboardData.files].filter(({ type }) => type.startsWith("image/")));
   return (
-    <Paper withBorder p="sm">
+    <Paper withBorder p="sm" pos="sticky" bottom={0} style={{ zIndex: 2 }}>
       <Stack>
         <Textarea
           label={t.message}
@@ -294,6 +302,7 @@ function SettingsFields({ fields, faults, onChange }: SettingsFieldsProps) {
   // Beside the conversation there is room for the settings; above it they begin folded.
   const [isWide] = useState(() => matchMedia(`(min-width: ${theme.breakpoints.sm})`).matches);
   const change = (more: Partial<Fields>) => onChange({ ...fields, ...more });
+  const toolNames = toolNamesOf(fields);
   const json = (name: "tools" | "schema", help: string, example: string) => (
     <Stack gap={4}>
       <Textarea
@@ -363,6 +372,18 @@ function SettingsFields({ fields, faults, onChange }: SettingsFieldsProps) {
               />
             </Group>
             {json("tools", t.toolsHelp, exampleTool)}
+            {toolNames.length > 0 && (
+              <Select
+                label={t.toolChoice}
+                data={[
+                  ...toolChoices.map((value) => ({ value, label: t.toolChoices[value] })),
+                  ...toolNames.map((name) => ({ value: `tool:${name}`, label: name })),
+                ]}
+                value={fields.toolChoice ?? "auto"}
+                onChange={(toolChoice) => change({ toolChoice })}
+                allowDeselect={false}
+              />
+            )}
             {json("schema", t.schemaHelp, exampleSchema)}
           </Stack>
         </Accordion.Panel>

@@ -89,6 +89,11 @@ function thinkingOf(model: string, effort: Effort | undefined, maxTokens: number
   return { max_tokens: maxTokens + budget, thinking: { type: "enabled", budget_tokens: budget } };
 }
 
+const choiceOf = (choice: Settings["toolChoice"]) => {
+  if (typeof choice === "object") return { type: "tool", name: choice.tool };
+  return choice && { type: choice === "required" ? "any" : choice };
+};
+
 function bodyOf(turns: readonly Turn[], settings: Settings) {
   const { model, effort } = settings;
   const output = {
@@ -108,6 +113,7 @@ function bodyOf(turns: readonly Turn[], settings: Settings) {
         description,
         input_schema: parameters,
       })),
+      tool_choice: choiceOf(settings.toolChoice),
     }),
     ...(Object.keys(output).length > 0 && { output_config: output }),
     temperature: settings.temperature,

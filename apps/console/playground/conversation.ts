@@ -57,10 +57,15 @@ export interface Tool {
 export const efforts = ["none", "minimal", "low", "medium", "high"] as const;
 export type Effort = (typeof efforts)[number];
 
+export const toolChoices = ["auto", "none", "required"] as const;
+/** Without one the model decides. */
+export type ToolChoice = "auto" | "none" | "required" | { tool: string };
+
 export interface Settings {
   model: string;
   system?: string | undefined;
   tools?: Tool[] | undefined;
+  toolChoice?: ToolChoice | undefined;
   /** The JSON schema of the answer. */
   schema?: unknown;
   effort?: Effort | undefined;

@@ -1,11 +1,13 @@
 /** The texts of the playground's fields, checked. */
-import type { Effort, Settings, Tool } from "./conversation.ts";
-import { efforts } from "./conversation.ts";
+import type { Effort, Settings, Tool, ToolChoice } from "./conversation.ts";
+import { efforts, toolChoices } from "./conversation.ts";
 
 export interface Fields {
   system: string;
   /** JSON: a tool, or a list of tools. */
   tools: string;
+  /** One of `toolChoices`, or `tool:` and the name of a tool; null for the default. */
+  toolChoice: string | null;
   /** A JSON schema. */
   schema: string;
   effort: string | null;
@@ -13,7 +15,15 @@ export interface Fields {
   maxTokens: string | number;
 }
 
-export const emptyFields: Fields = { system: "", tools: "", schema: "", effort: null, temperature: "", maxTokens: "" };
+export const emptyFields: Fields = {
+  system: "",
+  tools: "",
+  toolChoice: null,
+  schema: "",
+  effort: null,
+  temperature: "",
+  maxTokens: "",
+};
 
 export const exampleTool = JSON.stringify(
   {
@@ -58,12 +68,24 @@ export function settingsOf(fields: Fields): {
     settings: {
       system: fields.system.trim() === "" ? undefined : fields.system,
       tools: tools.value,
+      toolChoice: toolChoiceOf(fields.toolChoice, tools.value),
       schema: schema.value,
       effort: efforts.find((effort) => effort === fields.effort) satisfies Effort | undefined,
       temperature: number(fields.temperature),
       maxTokens: number(fields.maxTokens),
     },
   };
+}
+
+/** The names of the tools that are written so far. */
+export const toolNamesOf = ({ tools }: Pick<Fields, "tools">): string[] =>
+  toolsOf(tools).value?.map(({ name }) => name) ?? [];
+
+/** Undefined for the default, and for a tool that is no longer there. */
+function toolChoiceOf(choice: string | null, tools: readonly Tool[] | undefined): ToolChoice | undefined {
+  const name = choice?.startsWith("tool:") ? choice.slice("tool:".length) : undefined;
+  if (name !== undefined) return tools?.some((tool) => tool.name === name) ? { tool: name } : undefined;
+  return tools && toolChoices.find((each) => each === choice && each !== "auto");
 }
 
 interface Checked<Value> {

@@ -68,6 +68,10 @@ const thinkingOf = (model: string, effort: Effort) =>
     ? { thinkingBudget: budgets[effort], ...(effort !== "none" && { includeThoughts: true }) }
     : { thinkingLevel: effort.toUpperCase(), includeThoughts: true };
 
+const modes = { auto: "AUTO", none: "NONE", required: "ANY" };
+const callingOf = (choice: NonNullable<Settings["toolChoice"]>) =>
+  typeof choice === "object" ? { mode: "ANY", allowedFunctionNames: [choice.tool] } : { mode: modes[choice] };
+
 function bodyOf(turns: readonly Turn[], settings: Settings) {
   const generation = {
     maxOutputTokens: settings.maxTokens,
@@ -91,6 +95,9 @@ function bodyOf(turns: readonly Turn[], settings: Settings) {
           })),
         },
       ],
+      ...(settings.toolChoice !== undefined && {
+        toolConfig: { functionCallingConfig: callingOf(settings.toolChoice) },
+      }),
     }),
     ...(Object.keys(generation).length > 0 && { generationConfig: generation }),
   };

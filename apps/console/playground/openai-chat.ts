@@ -60,6 +60,10 @@ const bodyOf = (turns: readonly Turn[], settings: Settings) => ({
   ],
   ...(settings.tools?.length && {
     tools: settings.tools.map((tool) => ({ type: "function", function: tool })),
+    tool_choice:
+      typeof settings.toolChoice === "object"
+        ? { type: "function", function: { name: settings.toolChoice.tool } }
+        : settings.toolChoice,
   }),
   ...(settings.schema !== undefined && {
     response_format: { type: "json_schema", json_schema: { name: "answer", schema: settings.schema, strict: true } },

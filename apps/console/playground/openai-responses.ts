@@ -61,6 +61,10 @@ const bodyOf = (turns: readonly Turn[], settings: Settings) => ({
   input: turns.flatMap((turn) => itemsOf(turn)),
   ...(settings.tools?.length && {
     tools: settings.tools.map((tool) => ({ type: "function", ...tool, strict: false })),
+    tool_choice:
+      typeof settings.toolChoice === "object"
+        ? { type: "function", name: settings.toolChoice.tool }
+        : settings.toolChoice,
   }),
   ...(settings.schema !== undefined && {
     text: { format: { type: "json_schema", name: "answer", schema: settings.schema, strict: true } },

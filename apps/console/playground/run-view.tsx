@@ -3,6 +3,7 @@ import { Alert, Code, Paper, ScrollArea, Stack, Text } from "@mantine/core";
 import { useFormats } from "../app/language.tsx";
 import { FigureLine, Money } from "../parts/facts.tsx";
 import { RequestLink } from "../parts/link.tsx";
+import { Markdown } from "../parts/markdown.tsx";
 import { useFault } from "../parts/page.tsx";
 import { tokensPerSecond } from "./run.ts";
 import { useRunViewTexts } from "./run-view.texts.ts";
@@ -18,7 +19,7 @@ export function AnswerText({ run, height }: { run: ShownRun; height?: number }) 
   const content = (
     <Stack aria-live="polite" aria-busy={isRunning(run)}>
       {turn.reasoning !== "" && <Reasoning text={turn.reasoning} isOpen={turn.text === "" && isRunning(run)} />}
-      {turn.text !== "" && <Text style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>{turn.text}</Text>}
+      {turn.text !== "" && <Markdown text={turn.text} />}
       {state === "waiting" && turn.text === "" && <Text c="dimmed">{t.waiting}</Text>}
       <RunNote run={run} />
     </Stack>

@@ -3,6 +3,7 @@ import { Button, Code, Group, Image, Paper, SegmentedControl, Stack, Tabs, Text,
 import { type FormEvent, useState } from "react";
 import { type Language, requestCode } from "../parts/client-code.ts";
 import { CodeBlock } from "../parts/copy.tsx";
+import { Markdown } from "../parts/markdown.tsx";
 import { Snippets } from "../parts/snippets.tsx";
 import type { Dialect, DialectRequest, ToolCall, ToolTurn, Turn } from "./conversation.ts";
 import { AnswerText, Lines, Reasoning, RunError, RunFigures, RunNote } from "./run-view.tsx";
@@ -121,7 +122,7 @@ function TurnView({ turn }: { turn: Turn }) {
       return (
         <Stack gap={4}>
           {turn.reasoning !== "" && <Reasoning text={turn.reasoning} />}
-          {turn.text !== "" && <Text style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>{turn.text}</Text>}
+          {turn.text !== "" && <Markdown text={turn.text} />}
           {turn.calls.map((call) => (
             <div key={call.id}>
               <Text size="sm" c="dimmed">
