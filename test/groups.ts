@@ -21,7 +21,7 @@ const groups = {
     "libs/{dialects,events,operations,wire}/**/*.test.ts",
     "libs/relay/*.test.ts",
     "libs/tracing/{sampling,trace-context}.test.ts",
-    "libs/catalogue/{load,wildcards}.test.ts",
+    "libs/catalogue/{load,vendors,wildcards}.test.ts",
     "mutation/*.test.ts",
     "simulator/{answer,dialects}/*.test.ts",
     "simulator/settings.test.ts",
@@ -57,7 +57,7 @@ const groups = {
     "e2e/{access,affinity,agent-sessions,background,background-ends,chat,diagnosis,early-limits,leaving,limit-waits,log,mirror,once,prompt-cache}.test.ts",
   ],
   "requests-2": [
-    "e2e/{compressed-bodies,operations,protocols,realtime-usage,refused-handshakes,responses-socket,resumable,secret-files,shares,stored-catalogue}.test.ts",
+    "e2e/{compressed-bodies,operations,protocols,realtime-usage,refused-handshakes,responses-socket,resumable,secret-files,shares,stored-catalogue,upstream-tests}.test.ts",
   ],
   "requests-3": [
     "e2e/{faults,flex,queue-place,reasoning-turns,repairs,shedding,stored-responses,strategies,strict-upstreams,unknown-paths,upstream-limits,usage,vendor-limits,verbatim}.test.ts",

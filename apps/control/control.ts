@@ -37,6 +37,7 @@ import { catalogueFileHandlers, LastChange } from "./catalogue/catalogue-file.ts
 import { CredentialStore, credentialHandlers } from "./catalogue/credentials.ts";
 import { catalogueEntryHandlers } from "./catalogue/entry-handlers.ts";
 import { StoredCatalogue } from "./catalogue/stored-catalogue.ts";
+import { upstreamTestHandlers } from "./catalogue/upstream-tests.ts";
 import type { ControlConfig } from "./config.ts";
 import { contentHandlers } from "./content/content-handlers.ts";
 import { ContentReader } from "./content/content-reader.ts";
@@ -233,6 +234,12 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
       }),
       ...catalogueEntryHandlers({ file: config.catalogueFile, watch: catalogue, stored }),
       ...credentialHandlers(credentials),
+      ...upstreamTestHandlers({
+        ...{ redis, keyspace, clock },
+        environment: deps.environment,
+        seal: (name, value) => credentials.seal(name, value),
+        entries: () => stored.entries(),
+      }),
       ...liveHandlers({ states, redis, keyspace, catalogue: catalogue.current }),
       ...settingsHandlers({ settings, mail, webhook: alerts.webhook }),
       ...viewHandlers,

@@ -136,6 +136,15 @@ export const writtenAtOnceBytes = 1 << 20;
 // Upstreams.
 /** How long an upstream may take to show that it is reachable. */
 export const presenceMs = 2_000;
+
+/** The two calls of a test of an upstream: the list of models, and one short answer. */
+export const testListMs = 10_000;
+export const testAnswerMs = 40_000;
+export const testListBytesMax = 8 << 20;
+export const testAnswerBytesMax = 256 << 10;
+export const testModelsMax = 5_000;
+/** Characters of the vendor's words, and of its answer. */
+export const testMessageLengthMax = 500;
 /** Addresses at upstreams that are remembered as parsed. */
 export const knownAddressesMax = 1_000;
 /** How often the TLS files of an upstream are read anew, and the largest that is read. */

@@ -5,6 +5,7 @@ import type { Registry } from "prom-client";
 import { catalogueStatusOf } from "#catalogue/log.ts";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import { followStoredCatalogue } from "#catalogue/publication.ts";
+import { listenForTests, type UpstreamTest } from "#catalogue/upstream-test.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import { type EventSink, EventStream, type Subscriber } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";
@@ -55,6 +56,7 @@ import { TargetMeasures } from "./routing/target-measures.ts";
 import { VendorLimits } from "./routing/vendor-limits.ts";
 import { StoredCredentials } from "./stored-credentials.ts";
 import { isProxied } from "./upstream/connections.ts";
+import { testUpstream } from "./upstream/upstream-test.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 
 /** The worker owns what it is given, and closes it. */
@@ -253,6 +255,9 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
       log,
     }),
   );
+  const run = (test: UpstreamTest) =>
+    testUpstream(test, { environment: secrets.environment, secrets: config.credentialsSecrets, clock });
+  opened.defer(await listenForTests({ redis, subscriber, keyspace, self: relay.mailbox.self, run }));
   const operations = createOperations({ ...own, metrics: registry });
   opened.defer(() => operations.close());
   return new RunningWorker({ config, bounds, clock, relay, intake, queues, operations }, opened.move());

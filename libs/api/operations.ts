@@ -18,6 +18,7 @@ import { peopleOperations } from "./people.ts";
 import { settingsOperations } from "./settings.ts";
 import { tokenOperations } from "./tokens.ts";
 import { usageOperations } from "./usage.ts";
+import { vendorOperations } from "./vendors.ts";
 import { viewOperations } from "./views.ts";
 import { webhookOperations } from "./webhooks.ts";
 
@@ -35,6 +36,7 @@ export const operations = {
   ...catalogueFileOperations,
   ...catalogueEntryOperations,
   ...credentialOperations,
+  ...vendorOperations,
   ...liveOperations,
   ...settingsOperations,
   ...viewOperations,

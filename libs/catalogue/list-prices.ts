@@ -21,6 +21,15 @@ import { namedModelsOf } from "./wildcards.ts";
 
 const prices = pricesSchema("List prices, by the vendor's name of the model.");
 
+const modelLimits = Type.Object(
+  {
+    contextWindow: Type.Optional(Type.Integer()),
+    outputTokensMax: Type.Optional(Type.Integer()),
+    capabilities: Type.Optional(Type.Array(Type.String())),
+  },
+  { additionalProperties: false },
+);
+
 const listSchema = Type.Object(
   {
     date: Type.String({ pattern: "^\\d{4}-\\d{2}-\\d{2}$", description: "When the prices were last compared." }),
@@ -32,6 +41,9 @@ const listSchema = Type.Object(
           source: Type.String({ description: "The vendor's page of prices." }),
           hosts: Type.Array(Type.String(), { description: "Of upstreams with these prices." }),
           models: Type.Record(Type.String(), prices),
+          limits: Type.Optional(
+            Type.Record(Type.String(), modelLimits, { description: "Limits and capabilities of models." }),
+          ),
         },
         { additionalProperties: false },
       ),
@@ -91,14 +103,34 @@ export const checkPrices = (file: CatalogueFile, list: ListPrices, environment: 
     }),
   );
 
+/** The prices and limits that the list has of a model, by the address of its upstream. */
+export function listedModelOf(
+  list: ListPrices,
+  { baseUrl, name, environment }: { baseUrl: string; name: string; environment: Environment },
+): { prices?: Prices | undefined } & Type.Static<typeof modelLimits> {
+  const vendor = vendorOf(list, baseUrl, environment);
+  const limits = undatedNames(name).map((each) => vendor?.limits?.[each]);
+  return { prices: vendor && pricesIn(vendor, name), ...limits.find((each) => each !== undefined) };
+}
+
+function listedFor(list: ListPrices, baseUrl: string, name: string, environment: Environment) {
+  const vendor = vendorOf(list, baseUrl, environment);
+  return vendor && pricesIn(vendor, name);
+}
+
+const pricesIn = ({ models }: ListPrices["vendors"][string], name: string) =>
+  undatedNames(name)
+    .map((each) => models[each])
+    .find((prices) => prices !== undefined);
+
 /** A dated snapshot has the prices of its model, unless it is listed itself. */
-function listedFor({ vendors }: ListPrices, baseUrl: string, name: string, environment: Environment) {
+const undatedNames = (name: string) => [name, name.replace(/-(\d{8}|\d{4}-\d{2}-\d{2})$/, "")];
+
+function vendorOf({ vendors }: ListPrices, baseUrl: string, environment: Environment) {
   const address = filledIn(baseUrl, environment);
   if (address.kind === "faulty" || !URL.canParse(address.text)) return undefined;
   const { hostname } = new URL(address.text);
-  const vendor = Object.values(vendors).find(({ hosts }) => hosts.includes(hostname));
-  const undated = name.replace(/-(\d{8}|\d{4}-\d{2}-\d{2})$/, "");
-  return vendor && [name, undated].map((each) => vendor.models[each]).find((prices) => prices !== undefined);
+  return Object.values(vendors).find(({ hosts }) => hosts.includes(hostname));
 }
 
 /** The catalogue's names of the prices of tokens and requests. */

@@ -140,6 +140,12 @@ export function keyspaceOf(namespace: string, protocols: Protocols = ownProtocol
      * (libs/service/generation-commands.ts).
      */
     commands: `${lasting}:commands`,
+    /**
+     * Pub/sub channel: tests of upstreams, each for one worker (libs/catalogue/upstream-test.ts).
+     */
+    upstreamTests: `${lasting}:upstream-tests`,
+    /** The result of a test (JSON). */
+    upstreamTestAnswer: (id: string) => `${namespace}:upstream-test:${id}`,
     /** Hash: a process → its answer to a command (JSON). */
     commandAnswers: (command: string) => `${namespace}:command:${command}`,
     /** Expires when the next rewrite of Redis' append-only file is due. */

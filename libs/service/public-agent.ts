@@ -55,8 +55,30 @@ export const isPublicHost = (hostname: string, networks: readonly Network[]): bo
   return isIP(literal) === 0 || isReachable(literal, networks);
 };
 
-/** The address is neither public nor in one of the networks. */
+/** No address of a name may be used. */
 export class Unreachable extends Error {}
+
+/** Link-local addresses, at which clouds serve metadata and credentials to their machines. */
+const metadata = networksOf("169.254.0.0/16, fe80::/10, fd00:ec2::/32, fd20:ce::/32, 168.63.129.16/32");
+
+/** Whether an address is one of a cloud's metadata servers, or link-local as theirs. */
+export function isMetadataAddress(address: string): boolean {
+  if (!ipaddr.isValid(address)) return false;
+  const parsed = ipaddr.process(address);
+  return metadata.some(([network, bits]) => network.kind() === parsed.kind() && parsed.match(network, bits));
+}
+
+/** The addresses of a name that may be used; `Unreachable` if none may. */
+export const lookupOf =
+  (mayUse: (address: string) => boolean): LookupFunction =>
+  (hostname, options, callback) =>
+    resolve(hostname, { ...options, all: true }, (error, addresses) => {
+      const reachable = error === null ? addresses.filter(({ address }) => mayUse(address)) : [];
+      const [first] = reachable;
+      if (first === undefined) callback(error ?? new Unreachable(), "", 0);
+      else if (options.all === true) callback(null, reachable);
+      else callback(null, first.address, first.family);
+    });
 
 /**
  * Connects to public addresses and to those of the networks only. Whatever a name stands for is
@@ -67,14 +89,7 @@ export function createPublicAgent(
   networks: readonly Network[],
   { timeout, connections }: { timeout: number; connections: number },
 ): Agent {
-  const lookup: LookupFunction = (hostname, options, callback) =>
-    resolve(hostname, { ...options, all: true }, (error, addresses) => {
-      const reachable = error === null ? addresses.filter(({ address }) => isReachable(address, networks)) : [];
-      const [first] = reachable;
-      if (first === undefined) callback(error ?? new Unreachable(), "", 0);
-      else if (options.all === true) callback(null, reachable);
-      else callback(null, first.address, first.family);
-    });
+  const lookup = lookupOf((address) => isReachable(address, networks));
   const connect = buildConnector({ lookup, timeout });
   return new Agent({
     connections,

@@ -29,6 +29,7 @@ import { catalogueFileHandlers, LastChange } from "../../apps/control/catalogue/
 import { CredentialStore, credentialHandlers } from "../../apps/control/catalogue/credentials.ts";
 import { catalogueEntryHandlers } from "../../apps/control/catalogue/entry-handlers.ts";
 import { StoredCatalogue } from "../../apps/control/catalogue/stored-catalogue.ts";
+import { upstreamTestHandlers } from "../../apps/control/catalogue/upstream-tests.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
 import { contentHandlers } from "../../apps/control/content/content-handlers.ts";
 import type { Database } from "../../apps/control/database/database.ts";
@@ -187,6 +188,12 @@ export async function startApi(database: Database): Promise<TestApi> {
       }),
       ...catalogueEntryHandlers({ file, watch, stored }),
       ...credentialHandlers(credentials),
+      ...upstreamTestHandlers({
+        ...{ redis, keyspace, clock: systemClock },
+        environment: {},
+        seal: (name, value) => credentials.seal(name, value),
+        entries: () => stored.entries(),
+      }),
       ...liveHandlers({ states, redis, keyspace, catalogue: () => catalogue }),
       ...settingsHandlers({ settings, mail, webhook }),
       ...viewHandlers,

@@ -149,7 +149,7 @@ export class CredentialStore {
   }
 
   /** Throws a Fault for a value that no vendor gives, and without CREDENTIALS_SECRET. */
-  #seal(name: string, value: string): string {
+  seal(name: string, value: string): string {
     const secrets = this.#options.secrets();
     if (secrets.length === 0)
       throw new Fault("unavailable", "Set CREDENTIALS_SECRET at control and workers to store credentials.");
@@ -173,7 +173,7 @@ export class CredentialStore {
           field: "value",
         });
       }
-      const sealed = this.#seal(name, fresh);
+      const sealed = this.seal(name, fresh);
       const { count } = await database
         .selectFrom("credentials")
         .select((rows) => rows.fn.countAll<bigint>().as("count"))

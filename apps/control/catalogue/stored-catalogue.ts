@@ -112,6 +112,13 @@ export class StoredCatalogue {
     return entriesOf(readDocument(watch.file(), file).value);
   }
 
+  /** The entries of both sources. */
+  entries(): StoredDocument {
+    const [own, { document }] = [this.fileEntries(), this.#active];
+    const merged = sections.map((section) => [section, { ...own[section], ...document[section] }]);
+    return Object.fromEntries(merged) as StoredDocument;
+  }
+
   /** The upstreams of both sources that name stored credentials, by reference. */
   async credentialUsers(database: Database): Promise<Map<string, string[]>> {
     const { document } = revisionOf(await activeOf(database));

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
-import type { Socket } from "node:net";
+import type { LookupFunction, Socket } from "node:net";
 import { createSecureContext } from "node:tls";
 import { buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
@@ -18,12 +18,13 @@ const localHosts = ["localhost", "127.0.0.1", "::1"];
 /**
  * Opens connections to one upstream, `connectionsMax` at most. Throws when a TLS file can't be
  * read. `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` of the environment apply, in upper or lower
- * case. A proxied connection uses HTTP/1.1 only.
+ * case. A proxied connection uses HTTP/1.1 only, and its proxy looks names up.
  */
 export function openConnections(
   upstream: CatalogueUpstream,
   connectionsMax: number,
   environment: Environment,
+  lookup?: LookupFunction,
 ): Dispatcher {
   const { connectTimeoutMs } = upstream.timeouts;
   const { origin } = new URL(upstream.baseUrl);
@@ -53,7 +54,7 @@ export function openConnections(
   // An undici pool with HTTP/2 queues all requests until its first connection has negotiated a
   // protocol, so one stalled handshake would stall all of them. Therefore HTTP/2 is off for the
   // pool, and each connection negotiates its own protocol.
-  const connect = buildConnector({ timeout: connectTimeoutMs, allowH2: true, ...tls });
+  const connect = buildConnector({ timeout: connectTimeoutMs, allowH2: true, ...tls, ...(lookup && { lookup }) });
   return new Pool(origin, {
     ...common,
     allowH2: false,

@@ -1,5 +1,6 @@
 /** Calls upstreams over HTTP, with a pool of connections for each upstream. */
 
+import type { LookupFunction } from "node:net";
 import { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
@@ -19,6 +20,17 @@ import { failureOfAuthorization, failureOfConfiguration } from "./transport-fail
 
 /** A request whose body may be in chunks. */
 export type UpstreamRequest = Omit<WireRequest, "body"> & { body: Buffer | BodyWithAttachments };
+
+export interface SingleRequest {
+  method: "GET" | "POST";
+  path: string;
+  headers?: Record<string, string> | undefined;
+  body?: Buffer;
+  timeoutMs: number;
+  bytesMax: number;
+  /** Looks up names of hosts. */
+  lookup?: LookupFunction;
+}
 
 const absentStatuses = [502, 503, 504];
 
@@ -213,30 +225,43 @@ export class Upstreams {
    * Uses a connection of its own, so that a hanging one does not delay calls.
    */
   async isPresent(upstream: CatalogueUpstream, credential: string | undefined): Promise<boolean> {
-    const url = urlOf(upstream.baseUrl, upstreamProfiles[upstream.dialect].probePath);
-    const headers = { ...upstream.headers, "user-agent": "sluice" };
-    let connections: Dispatcher | undefined;
+    const { probePath } = upstreamProfiles[upstream.dialect];
+    const probe = { method: "GET", path: probePath, timeoutMs: presenceMs, bytesMax: 0 } as const;
     try {
-      const authorization = await this.#authorize(upstream, credential, {
-        method: "GET",
-        url,
-        headers,
-        body: Buffer.alloc(0),
-      });
-      connections = openConnections(upstream, 1, this.#environment);
-      const signal = AbortSignal.timeout(presenceMs);
-      const path = `${url.pathname}${url.search}`;
-      const { statusCode, body } = await connections.request({
-        origin: url.origin,
-        path,
-        method: "GET",
-        headers: { ...headers, ...authorization },
-        signal,
-      });
-      body.on("error", () => undefined).destroy();
-      return !absentStatuses.includes(statusCode);
+      return !absentStatuses.includes((await this.request(upstream, credential, probe)).status);
     } catch {
       return false;
+    }
+  }
+
+  /**
+   * One request with a connection of its own, without redirects. Resolves to the first `bytesMax`
+   * bytes of the answer as text. Rejects with an error of the network or a TimeoutError.
+   */
+  async request(
+    upstream: CatalogueUpstream,
+    credential: string | undefined,
+    request: SingleRequest,
+  ): Promise<{ status: number; text: string }> {
+    const { method, body = Buffer.alloc(0), timeoutMs, bytesMax, lookup } = request;
+    const url = urlOf(upstream.baseUrl, request.path);
+    const headers =
+      method === "POST"
+        ? headersFor(upstream, { path: request.path, headers: request.headers, body })
+        : { ...request.headers, ...upstream.headers, "user-agent": "sluice" };
+    let connections: Dispatcher | undefined;
+    try {
+      const authorization = await this.#authorize(upstream, credential, { method, url, headers, body });
+      connections = openConnections(upstream, 1, this.#environment, lookup);
+      const response = await connections.request({
+        origin: url.origin,
+        path: `${url.pathname}${url.search}`,
+        method,
+        headers: { ...headers, ...authorization },
+        ...(method === "POST" && { body }),
+        signal: AbortSignal.timeout(timeoutMs),
+      });
+      return { status: response.statusCode, text: await beginningOf(response.body, bytesMax) };
     } finally {
       connections?.destroy().catch(() => undefined);
     }
@@ -283,6 +308,20 @@ export class Upstreams {
   #closeOnceOver(pool: Pool): void {
     if (pool.calls === 0 && this.#retired.delete(pool)) pool.connections.close().catch(() => undefined);
   }
+}
+
+async function beginningOf(body: Readable, bytesMax: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  body.on("error", () => undefined);
+  if (bytesMax > 0)
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      chunks.push(chunk);
+      bytes += chunk.length;
+      if (bytes >= bytesMax) break;
+    }
+  body.destroy();
+  return Buffer.concat(chunks).subarray(0, bytesMax).toString();
 }
 
 function startNext({ calls, upstream, waiting }: Pool): void {
