@@ -36,6 +36,7 @@ import { catalogueHandlers } from "./catalogue/catalogue.ts";
 import { catalogueFileHandlers, LastChange } from "./catalogue/catalogue-file.ts";
 import { CredentialStore, credentialHandlers } from "./catalogue/credentials.ts";
 import { catalogueEntryHandlers } from "./catalogue/entry-handlers.ts";
+import { catalogueRevisionHandlers } from "./catalogue/revision-handlers.ts";
 import { StoredCatalogue } from "./catalogue/stored-catalogue.ts";
 import { upstreamTestHandlers } from "./catalogue/upstream-tests.ts";
 import type { ControlConfig } from "./config.ts";
@@ -233,6 +234,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
         stored: () => stored.active,
       }),
       ...catalogueEntryHandlers({ file: config.catalogueFile, watch: catalogue, stored }),
+      ...catalogueRevisionHandlers({ file: config.catalogueFile, watch: catalogue, stored }),
       ...credentialHandlers(credentials),
       ...upstreamTestHandlers({
         ...{ redis, keyspace, clock },

@@ -39,14 +39,14 @@ const entrySchemas = {
   queue: entryOf(schemaIn(queues)),
 };
 
-const changeQuery = strictObject({
+export const changeQuery = strictObject({
   comment: optional(Type.String({ maxLength: 500, description: "Why, for the list of revisions." })),
   dryRun: optional(
     Type.Boolean({ default: false, description: "Checks the change and tells what it would do; changes nothing." }),
   ),
 });
 
-const catalogueChange = object({
+export const catalogueChange = object({
   revision: integer("The active revision. It is the ETag, for `If-Match` of the next change."),
   isPublished: flag("Whether the change made this revision. Not with `dryRun`, and not if it changes nothing."),
   changes: changedNames,

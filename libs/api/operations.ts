@@ -7,6 +7,7 @@ import { batchOperations } from "./batches.ts";
 import { catalogueOperations } from "./catalogue.ts";
 import { catalogueEntryOperations } from "./catalogue-entries.ts";
 import { catalogueFileOperations } from "./catalogue-file.ts";
+import { catalogueRevisionOperations } from "./catalogue-revisions.ts";
 import { contentOperations } from "./content.ts";
 import { credentialOperations } from "./credentials.ts";
 import { fileOperations } from "./files.ts";
@@ -35,6 +36,7 @@ export const operations = {
   ...catalogueOperations,
   ...catalogueFileOperations,
   ...catalogueEntryOperations,
+  ...catalogueRevisionOperations,
   ...credentialOperations,
   ...vendorOperations,
   ...liveOperations,

@@ -78,6 +78,7 @@ async function accountWithAll({ call, database, files }: TestApi): Promise<Owned
     queue: "none",
     upstream: "u",
     credential: "none",
+    revision: "0",
     model: "one",
     group: "default",
     target: "none/none",
@@ -180,7 +181,7 @@ const namesSomething = ({ path, body }: Operation): boolean =>
 
 /** A valid body of a schema, with this account wherever one is named. */
 function sampleOf(schema: Schema, ids: Record<string, string>, name = ""): unknown {
-  if (ids[name] !== undefined) return ids[name];
+  if (ids[name] !== undefined && schema.type !== "object") return ids[name];
   if (values[name] !== undefined) return values[name];
   if (schema.const !== undefined) return schema.const;
   if (schema.enum !== undefined) return schema.enum[0];

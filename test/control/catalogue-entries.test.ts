@@ -133,3 +133,100 @@ onBoth("a stale change is refused with what changed; changes of other entries do
   const both = await Promise.all([1, 2].map((waitMs) => change("PUT", "queues/q", { waitMs }, 2)));
   assert.deepEqual(both.map(({ status }) => status).sort(), [200, 409]);
 });
+
+onBoth("revisions are listed, compared and restored, and a restored one is checked again", async (database) => {
+  await using opened = await startHere(database);
+  const { api, change } = opened;
+  const get = async (path: string) => (await api.call(operator, "GET", `/catalogue/${path}`)).body;
+  await change("PUT", "upstreams/own?comment=first", upstream, 0);
+  await change("PUT", "models/two", { ...model, route: [{ upstream: "own", model: "m" }] }, 1);
+  await change("PUT", "models/two", { ...model, route: [{ upstream: "u", model: "m" }] }, 2);
+  await change("DELETE", "upstreams/own", undefined, 3);
+  const { items } = await get("revisions");
+  assert.deepEqual(
+    items.map(({ number, parent, isActive, summary, comment, author }: Record<string, unknown>) => [
+      number,
+      parent,
+      isActive,
+      summary,
+      comment,
+      author,
+    ]),
+    [
+      [4, 3, true, "removed upstream own", "", "op"],
+      [3, 2, false, "changed model two", "", "op"],
+      [2, 1, false, "added model two", "", "op"],
+      [1, 0, false, "added upstream own", "first", "op"],
+    ],
+  );
+  assert.deepEqual((await get("revisions/2/changes")).changes, [
+    { kind: "upstream", name: "own", change: "removed" },
+    { kind: "model", name: "two", change: "changed" },
+  ]);
+  assert.deepEqual((await get("revisions/0/changes?to=1")).changes, [
+    { kind: "upstream", name: "own", change: "added" },
+  ]);
+  assert.equal((await api.call(operator, "GET", "/catalogue/revisions/9/changes")).status, 404);
+  assert.equal((await change("POST", "revisions/2/restore")).status, 428);
+  const dry = await change("POST", "revisions/2/restore?dryRun=true", undefined, 4);
+  assert.deepEqual([dry.body.isPublished, dry.body.changes.upstreams.added], [false, ["own"]]);
+  const restored = await change("POST", "revisions/2/restore", undefined, 4);
+  assert.deepEqual([restored.status, restored.body.revision], [200, 5]);
+  assert.equal((await get("revisions/2/changes")).changes.length, 0);
+  assert.equal((await get("revisions")).items[0].comment, "restores revision 2");
+  assert.equal((await change("POST", "revisions/0/restore", undefined, 4)).status, 409);
+  // The credential of that revision was deleted since then.
+  await change("POST", "revisions/0/restore", undefined, 5);
+  const credential = { ...upstream, credential: "stored:gone" };
+  await database
+    .updateTable("catalogue_revisions")
+    .set({ document: JSON.stringify({ upstreams: { own: credential }, models: {}, groups: {}, queues: {} }) })
+    .where("number", "=", 1)
+    .execute();
+  const refused = await change("POST", "revisions/1/restore", undefined, 6);
+  assert.equal(refused.status, 400);
+  assert.match(refused.body.detail, /no credential "gone" is stored/);
+});
+
+onBoth("an export can be imported again, here without effect and elsewhere as it is", async (database) => {
+  await using opened = await startHere(database);
+  const { api, change } = opened;
+  const exported = async (source: string) =>
+    (await api.call(operator, "GET", `/catalogue/export?source=${source}`)).text;
+  await change("PUT", "upstreams/own", upstream, 0);
+  await change("PUT", "models/openai%2Ftwo", { ...model, route: [{ upstream: "own", model: "m" }] }, 1);
+  const own = await exported("database");
+  assert.match(own, /id: openai\/two/);
+  assert.ok(!own.includes("id: one"));
+  const all = await exported("all");
+  assert.ok(all.includes("id: one") && all.includes("id: openai/two"));
+  for (const text of [own, all]) {
+    const again = await change("POST", "import", { text }, 2);
+    assert.deepEqual([again.status, again.body.isPublished, again.body.revision], [200, false, 2], again.text);
+  }
+  const removed = await change("POST", "import?dryRun=true", { text: "models: []" }, 2);
+  assert.deepEqual(removed.body.changes.models.removed, ["openai/two"]);
+  const merged = await change("POST", "import", { text: "queues: { slow: { waitMs: 5 } }", mode: "merge" }, 2);
+  assert.deepEqual([merged.body.revision, merged.body.changes.queues.added], [3, ["slow"]]);
+  const cases: [text: string, status: number, message: RegExp][] = [
+    [
+      "upstreams: { u: { dialect: openai-chat, baseUrl: http://127.0.0.1:9 } }",
+      409,
+      /upstream "u" is also in revision 4/,
+    ],
+    ["currency: EUR", 409, /prices are in EUR/],
+    ["a: [", 400, /the text:1:/],
+    ["- 1", 400, /no catalogue/],
+    ["lanes: {}", 400, /lanes is no setting/],
+    [
+      "models: [{ id: x, prices: { inputPerMillion: 1, outputPerMillion: 1 }, route: [{ upstream: gone, model: m }] }]",
+      400,
+      /no upstream is named "gone"/,
+    ],
+  ];
+  for (const [text, status, message] of cases) {
+    const answer = await change("POST", "import", { text }, 3);
+    assert.equal(answer.status, status, answer.text);
+    assert.match(answer.body.detail, message);
+  }
+});

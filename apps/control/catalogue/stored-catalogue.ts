@@ -211,7 +211,7 @@ export class StoredCatalogue {
       const proposed = parseCatalogue(watch.file(), file, environment, after);
       return {
         changes: changesBetween(current, proposed),
-        diff: diffOf(yamlOf(only(before.document, changed)), yamlOf(only(after.document, changed))),
+        diff: differenceOf(before.document, after.document, changed),
         affected: await affectedBy(database, current, proposed),
       };
     } catch (error) {
@@ -288,17 +288,18 @@ const activeOf = async (database: Database): Promise<ActiveRevision> =>
     .select(["number", "sha256", "document", "author_name"])
     .executeTakeFirst()) ?? nothing;
 
-/** The revision with a number that is kept; undefined without one. */
-async function revisionRow(database: Database, number: number): Promise<ActiveRevision | undefined> {
-  if (number === 0) return nothing;
-  return database
+/** A revision that is kept; undefined without one. */
+export async function revisionWith(database: Database, number: number): Promise<StoredRevision | undefined> {
+  if (number === 0) return revisionOf(nothing);
+  const row = await database
     .selectFrom("catalogue_revisions")
     .select(["number", "sha256", "document", "author_name"])
     .where("number", "=", number)
     .executeTakeFirst();
+  return row && revisionOf(row);
 }
 
-function changedEntries(before: StoredDocument, after: StoredDocument): ChangedEntry[] {
+export function changedEntries(before: StoredDocument, after: StoredDocument): ChangedEntry[] {
   return entryKinds.flatMap((kind) => {
     const [old, fresh] = [before[sectionOf[kind]], after[sectionOf[kind]]];
     return [...new Set([...Object.keys(old), ...Object.keys(fresh)])].flatMap((name): ChangedEntry[] => {
@@ -308,6 +309,10 @@ function changedEntries(before: StoredDocument, after: StoredDocument): ChangedE
     });
   });
 }
+
+/** The lines of changed entries, as YAML. */
+export const differenceOf = (before: StoredDocument, after: StoredDocument, changed: readonly ChangedEntry[]) =>
+  diffOf(yamlOf(only(before, changed)), yamlOf(only(after, changed)));
 
 /** The part of a document with these entries. */
 function only(document: StoredDocument, entries: readonly ChangedEntry[]): StoredDocument {
@@ -339,8 +344,8 @@ async function checkFresh(
   { active, ifMatch, changed }: { active: ActiveRevision; ifMatch: number; changed: readonly ChangedEntry[] },
 ): Promise<void> {
   if (ifMatch === active.number) return;
-  const seen = ifMatch > active.number ? undefined : await revisionRow(database, ifMatch);
-  const [before, after] = [seen && revisionOf(seen).document, revisionOf(active).document];
+  const seen = ifMatch > active.number ? undefined : await revisionWith(database, ifMatch);
+  const [before, after] = [seen?.document, revisionOf(active).document];
   const meanwhile = before === undefined ? [] : changedEntries(before, after);
   const isTouched = meanwhile.some((entry) =>
     changed.some(({ kind, name }) => kind === entry.kind && name === entry.name),
@@ -353,7 +358,7 @@ async function checkFresh(
       revision: active.number,
       author: active.author_name,
       changes: meanwhile,
-      diff: before === undefined ? null : diffOf(yamlOf(only(before, meanwhile)), yamlOf(only(after, meanwhile))),
+      diff: before === undefined ? null : differenceOf(before, after, meanwhile),
     },
   });
 }
