@@ -64,7 +64,7 @@ const queue = Type.Object(
       "How long a generation waits for a worker, in milliseconds. The default of the queue `image` is 600000, that of `background` 3600000.",
     ),
     maxWaitMs: milliseconds(
-      "A new request that would probably wait longer than this for a worker, in milliseconds, is refused at once, requests of a low priority before others. Default: none is.",
+      "A new request that would probably wait longer than this for a worker, in milliseconds, is refused at once, requests of a low priority before others; one that has waited so long is refused then. Default: none is.",
     ),
     parts: Type.Integer({
       minimum: 1,

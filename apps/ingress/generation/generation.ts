@@ -81,7 +81,7 @@ export class Generation {
   state: GenerationState = { kind: "admitting" };
   /** The current attempt, counted from 1; 0 until it is dispatched. */
   attempt = 0;
-  /** Ends the wait after `maxWaitMs`. */
+  /** Ends the wait after its caller's bound, or its queue's. */
   waitTimer: NodeJS.Timeout | undefined;
   /** Its job, once it is dispatched and until a worker has it. */
   job: Queued | undefined;

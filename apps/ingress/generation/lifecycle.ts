@@ -285,6 +285,7 @@ export class GenerationLifecycle implements TransportHandlers {
     this.#emit("admitted", generation);
     if (admitted.model.mirror !== undefined) setImmediate(() => this.#mirror(generation));
     generation.state = { kind: "queued", queuedMs: now - startedAt };
+    this.#boundWait(generation, now);
     this.#emit("queued", generation);
     if (ingressQueue.admission.slots === undefined && ingressQueue.heartbeatsAgo > 0)
       void this.#shareSlots(ingressQueue);
@@ -835,9 +836,24 @@ export class GenerationLifecycle implements TransportHandlers {
   #startWaitTimer(generation: Generation): void {
     const { startedAt, admitted } = generation;
     const { maxWaitMs } = admitted;
-    if (maxWaitMs === undefined) return;
-    const leftMs = Math.max(0, startedAt + maxWaitMs - this.#now());
-    generation.waitTimer = setTimeout(() => this.#expireWait(generation), leftMs);
+    if (maxWaitMs !== undefined) this.#expireWaitAfter(generation, startedAt + maxWaitMs - this.#now());
+  }
+
+  /**
+   * The operator's bound counts from the queue on: what was expected to be in time, and is not,
+   * ends as well. One that another ingress began waits in any case.
+   */
+  #boundWait(generation: Generation, now: number): void {
+    const { startedAt, admitted, request } = generation;
+    const { maxWaitMs: ofQueue } = admitted.queue;
+    if (ofQueue === undefined || request.earlier !== undefined) return;
+    const { maxWaitMs: ofCaller = Number.POSITIVE_INFINITY } = admitted;
+    this.#expireWaitAfter(generation, Math.min(ofQueue, startedAt + ofCaller - now));
+  }
+
+  #expireWaitAfter(generation: Generation, waitMs: number): void {
+    clearTimeout(generation.waitTimer);
+    generation.waitTimer = setTimeout(() => this.#expireWait(generation), Math.max(0, waitMs));
   }
 
   #stopWaiting(generation: Generation): void {

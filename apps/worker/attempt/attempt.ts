@@ -248,7 +248,7 @@ export class Attempt {
     if (candidates.length === 0) {
       this.#fail({
         code: "unavailable",
-        message: "The model of this request is being added or removed; try again in a moment.",
+        message: "The catalogue changes, and does not offer this model to this group now; try again in a moment.",
         retryAfterSeconds: 1,
       });
       return undefined;

@@ -136,7 +136,8 @@ return answer
  * KEYS[1] as above. ARGV how long the limits are kept in ms, then six of each limit: its name, its
  * maximum, what is left, ms until its reset (-1: unknown), its period in ms, 1 if time refills it.
  * Returns two of each limit: what all have left, and by how much that is less than expected. What
- * workers have taken is not given back: the response may have left the vendor before.
+ * workers have taken is not given back: the response may have left the vendor before. A limit that
+ * the vendor raises has as much more left.
  */
 const reportScript = scriptOf(
   `${redisClock}${refill}
@@ -144,7 +145,8 @@ local answer = {}
 for index = 2, #ARGV, 6 do
   local max, left, resetMs = tonumber(ARGV[index + 1]), tonumber(ARGV[index + 2]), tonumber(ARGV[index + 3])
   local text = redis.call("HGET", KEYS[1], ARGV[index])
-  local bucket = text and cjson.decode(text) or {left = left, at = nowMs, reset = 0}
+  local bucket = text and cjson.decode(text) or {left = left, at = nowMs, reset = 0, max = max}
+  bucket.left = bucket.left + math.max(0, max - bucket.max)
   bucket.max, bucket.period, bucket.refills = max, tonumber(ARGV[index + 4]), ARGV[index + 5] == "1"
   if text then refill(bucket) end
   local less = math.floor(math.max(0, bucket.left - left))

@@ -90,9 +90,9 @@ export function play({ load, seed, maxWaitMs, ingresses = 3, slots = 60, meanMs 
       const expectedMs = seconds && (seconds.from + seconds.to) * 500;
       requests.set(nextId++, { ingress, priority, at: now, ranMs, expectedMs });
     }
-    if (now % 1_000 === 0)
+    if (now % 50 === 0)
       for (const [id, { ingress, at }] of requests)
-        if (now - at > waitMs && queues[ingress]?.holds(id)) {
+        if (now - at > (maxWaitMs ?? waitMs) && queues[ingress]?.holds(id)) {
           queues[ingress]?.over(id, undefined, now);
           requests.delete(id);
         }

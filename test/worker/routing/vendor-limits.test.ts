@@ -165,6 +165,16 @@ test("a vendor that states its limits only later is heard", async () => {
   assert.ok((await waitOf(one, "later")) > 0);
 });
 
+test("a limit that the vendor raises is raised at once", async () => {
+  const { workers } = startWorkers();
+  const [one] = workers;
+  const made = [await call(one, "raised"), await call(one, "raised")];
+  made[0]?.answered(stated("requests", [10, 0, "40s"]));
+  await waitOf(one, "raised");
+  made[1]?.answered(stated("requests", [100, 90, "39s"]));
+  await until("calls go", async () => typeof (await take(one, "raised")) !== "number");
+});
+
 test("calls that were under way when a limit became known count", async () => {
   const { workers } = startWorkers();
   const [one, other] = workers;
