@@ -265,6 +265,8 @@ export const batchEveryMs = 500;
 export const batchLineBytesMax = 32 << 20;
 /** Faults of an input that are listed. */
 export const inputFaultsMax = 1_000;
+/** How often an input is read that cannot be read to its end; every 15 seconds for an hour. */
+export const inputRunsMax = 240;
 /** The lines of a chunk, and the bytes of its bodies if it has several. */
 export const chunkLinesMax = 200;
 export const chunkBytesMax = 2 << 20;

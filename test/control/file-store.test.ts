@@ -119,11 +119,21 @@ onBoth("a file whose process was lost while it arrived goes, and so do the parts
 onBoth("a file with a chosen id replaces the one with the same", async (database) => {
   const { files, paths } = await setUp(database);
   const id = "results";
-  await files.create(owner, details, chunksOf("first"), id);
-  const row = done(await files.create(owner, details, chunksOf("second"), id));
+  await files.create(owner, details, chunksOf("first"), { id });
+  const row = done(await files.create(owner, details, chunksOf("second"), { id }));
   const stream = await files.open(row);
   assert.equal(stream && String(await buffer(stream)), "second");
   assert.equal((await paths()).length, 1);
+});
+
+onBoth("results are stored in an account without space, and count there", async (database) => {
+  const { files } = await setUp(database);
+  for (let count = 0; count < 10; count++) done(await files.create(owner, details, chunksOf("file")));
+  assert.equal(await files.isFull(owner.account), true);
+  assert.ok("failure" in (await files.create(owner, details, chunksOf("refused"))));
+  done(await files.create(owner, details, chunksOf(randomBytes(3 << 20)), { id: "results", isUnbounded: true }));
+  const { files: count, bytes } = await files.quotaOf(owner.account).read(database);
+  assert.deepEqual([count, bytes], [11, 10 * "file".length + (3 << 20)]);
 });
 
 onBoth("changed, cut or exchanged bytes are not read", async (database) => {

@@ -28,6 +28,7 @@ const results: Record<UnansweredReason, object> = {
   invalid_key: errored("authentication_error", "invalid_key"),
   answer_too_large: errored("api_error", "answer_too_large"),
   no_answer: errored("api_error", "no_answer"),
+  lost: errored("api_error", "lost"),
 };
 
 export const anthropicFormat: BatchFormat = {

@@ -8,7 +8,7 @@ import { sendFailure } from "../internal/internal-server.ts";
 import { takeLines } from "./batch-intake.ts";
 import { deleteBatch, resultsOf } from "./batch-results.ts";
 import { cancelBatch } from "./batch-rows.ts";
-import { type BatchView, createBatch, findBatch, listBatches, tooManyBatches } from "./batch-views.ts";
+import { type BatchView, createBatch, findBatch, listBatches } from "./batch-views.ts";
 import type { BatchService } from "./context.ts";
 import { elementsOf, type InputLine } from "./input-lines.ts";
 
@@ -92,7 +92,8 @@ async function create(service: BatchService, request: FastifyRequest, id: string
     metadata: null,
     expires_at: new Date(service.clock.epoch() + batchWindowMs),
   } as const;
-  if (!(await createBatch(service, batch))) return tooManyBatches(service.bounds.batchesMax);
+  const refusal = await createBatch(service, batch);
+  if (refusal !== undefined) return refusal;
   let isAccepted = false;
   try {
     const faults = await takeLines(service, { ...batch, runs: 0 }, requestsIn(request.body as Readable));

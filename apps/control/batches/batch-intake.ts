@@ -2,7 +2,8 @@
  * Takes the input of a batch: checks every line, and stores the lines in chunks. Nothing runs
  * before all of it was checked. An interrupted intake is repeated from the start.
  */
-import { batchLineBytesMax, chunkBytesMax, chunkLinesMax, inputFaultsMax } from "../bounds.ts";
+import { batchLineBytesMax, chunkBytesMax, chunkLinesMax, inputFaultsMax, inputRunsMax } from "../bounds.ts";
+import { deleteInputs } from "./batch-results.ts";
 import { type AcceptedInput, acceptBatch, type Batch, rejectBatch } from "./batch-rows.ts";
 import { type ChunkLine, encodeInput, objectNames } from "./chunk-format.ts";
 import type { BatchContext } from "./context.ts";
@@ -18,7 +19,13 @@ export async function takeFile(context: BatchContext, batch: Batch): Promise<voi
   const { files, database, clock } = context;
   const file = await files.open(batch.account, batch.input_file_id ?? "");
   const lines = file && linesOf(file.content, batchLineBytesMax);
-  const faults = lines === undefined ? [missingFile] : await takeLines(context, batch, lines);
+  const faults =
+    lines === undefined
+      ? [missingFile]
+      : await takeLines(context, batch, lines).catch((error) => {
+          if (batch.runs < inputRunsMax) throw error;
+          return [unreadableFile];
+        });
   if (faults.length > 0) await rejectBatch(database, batch, faults, new Date(clock.epoch()));
 }
 
@@ -28,6 +35,8 @@ const missingFile: InputFault = {
   line: null,
   param: "input_file_id",
 };
+
+const unreadableFile: InputFault = { ...missingFile, message: "The input file cannot be read." };
 
 /**
  * Checks lines, and gives each to `accept` that is without fault, as long as none is at fault.
@@ -73,7 +82,12 @@ export async function takeLines(
   const chunks = new ChunkWriter((place, input) =>
     objects.write(batch.account, objectNames.input(batch.id, place), input),
   );
-  const undo = () => objects.delete(batch.account, chunks.names(batch.id));
+  // A run before, which was killed, may have stored more.
+  const undo = async () => {
+    const names = chunks.names(batch.id);
+    await objects.delete(batch.account, names);
+    await deleteInputs(context, batch, names.length);
+  };
   const check = await checkLines(context, batch, lines, (request) => chunks.add(request)).catch(async (error) => {
     await undo();
     throw error;

@@ -3,23 +3,43 @@ import { createHash } from "node:crypto";
 import { batchesSweptTogether, batchResultsDays, chunkRowsMax, receivingMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import { type Batch, closeBatch, countsOf } from "./batch-rows.ts";
-import { decodeResults, objectNames, type ResultKind } from "./chunk-format.ts";
+import { decodeResults, type LineResult, lineIdOf, objectNames, objectsOf, type ResultKind } from "./chunk-format.ts";
 import type { BatchContext } from "./context.ts";
-import { batchFormats } from "./formats.ts";
+import { type BatchDialect, batchFormats } from "./formats.ts";
 
-/** Lines, each with its end. Of both kinds without `kind`. Objects are read one by one. */
+/**
+ * Lines, each with its end. Of both kinds without `kind`. Objects are read one by one; a result
+ * that the object store has lost is an error.
+ */
 export async function* resultsOf(
   { database, objects }: Pick<BatchContext, "database" | "objects">,
-  { id, account }: Pick<Batch, "id" | "account">,
+  { id, account, dialect }: Pick<Batch, "id" | "account" | "dialect">,
   kind?: ResultKind,
 ): AsyncGenerator<Buffer> {
-  for await (const { place, segments } of chunksOf(database, id))
-    for (const segment of segments) {
-      const results = await objects.read(account, objectNames.segment(id, place, segment));
-      if (results === undefined) throw new Error("results of a batch are missing");
-      const lines = [...decodeResults(results)].filter((result) => kind === undefined || result.kind === kind);
-      if (lines.length > 0) yield Buffer.concat(lines.flatMap(({ bytes }) => [bytes, lineEnd]));
+  for await (const chunk of chunksOf(database, id)) {
+    const places = new Set<number>();
+    for (const segment of chunk.segments) {
+      const results = await objects.read(account, objectNames.segment(id, chunk.place, segment));
+      if (results === undefined) continue;
+      const lines = [...decodeResults(results)];
+      for (const { place } of lines) places.add(place);
+      yield* bytesOf(lines, kind);
     }
+    const lost = Array.from({ length: chunk.lines }, (_, place) => place).filter((place) => !places.has(place));
+    const lines = lost.map((place) => lostResult(dialect, place, lineIdOf(id, chunk.first_line + place)));
+    yield* bytesOf(lines, kind);
+  }
+}
+
+function* bytesOf(results: readonly LineResult[], kind: ResultKind | undefined): Generator<Buffer> {
+  const lines = results.filter((result) => kind === undefined || result.kind === kind);
+  if (lines.length > 0) yield Buffer.concat(lines.flatMap(({ bytes }) => [bytes, lineEnd]));
+}
+
+function lostResult(dialect: BatchDialect, place: number, id: string): LineResult {
+  const { hasErrorFile, write } = batchFormats[dialect];
+  const bytes = write({ customId: undefined }, id, { kind: "unanswered", reason: "lost" });
+  return { place, kind: hasErrorFile ? "error" : "output", bytes };
 }
 
 const lineEnd = Buffer.from("\n");
@@ -29,7 +49,7 @@ async function* chunksOf(database: Database, id: string) {
   for (let last = -1; ; ) {
     const rows = await database
       .selectFrom("batch_chunks")
-      .select(["place", "segments"])
+      .select(["place", "first_line", "lines", "segments", "outdated"])
       .where("batch_id", "=", id)
       .where("place", ">", last)
       .orderBy("place")
@@ -42,7 +62,7 @@ async function* chunksOf(database: Database, id: string) {
 }
 
 /** Whether the results of a batch become files of their own. */
-const hasFiles = ({ dialect, input_file_id }: Pick<Batch, "dialect" | "input_file_id">): boolean =>
+export const hasFiles = ({ dialect, input_file_id }: Pick<Batch, "dialect" | "input_file_id">): boolean =>
   batchFormats[dialect].hasErrorFile || input_file_id !== null;
 
 /** Ends a batch whose lines all have results. A repeated end creates the same files. */
@@ -102,11 +122,8 @@ async function deleteChunks(
   { database, objects }: Pick<BatchContext, "database" | "objects">,
   { id, account }: Pick<Batch, "id" | "account">,
 ): Promise<void> {
-  for await (const { place, segments } of chunksOf(database, id))
-    await objects.delete(account, [
-      objectNames.input(id, place),
-      ...segments.map((segment) => objectNames.segment(id, place, segment)),
-    ]);
+  for await (const { place, segments, outdated } of chunksOf(database, id))
+    await objects.delete(account, objectsOf(id, { place, segments: [...segments, ...outdated] }));
   await database.deleteFrom("batch_chunks").where("batch_id", "=", id).execute();
 }
 
@@ -116,6 +133,7 @@ export async function deleteBatch(
   batch: Pick<Batch, "id" | "account">,
 ): Promise<void> {
   await deleteChunks(context, batch);
+  await deleteInputs(context, batch, 0);
   await context.database.deleteFrom("batches").where("id", "=", batch.id).execute();
 }
 
@@ -125,7 +143,7 @@ export async function sweepBatches(context: BatchContext): Promise<void> {
   const before = (ms: number) => new Date(clock.epoch() - ms);
   const outdated = await database
     .selectFrom("batches")
-    .select(["id", "account", "state"])
+    .select(["id", "account"])
     .where((where) =>
       where.or([
         where("ended_at", "<", before(batchResultsDays * 86_400_000)),
@@ -134,14 +152,15 @@ export async function sweepBatches(context: BatchContext): Promise<void> {
     )
     .limit(batchesSweptTogether)
     .execute();
-  for (const batch of outdated) {
-    if (batch.state === "receiving") await deleteInputs(context, batch);
-    await deleteBatch(context, batch);
-  }
+  for (const batch of outdated) await deleteBatch(context, batch);
 }
 
-/** Deletes the input of a batch that has no rows of chunks yet. */
-async function deleteInputs({ objects }: BatchContext, { id, account }: Pick<Batch, "id" | "account">): Promise<void> {
-  for (let place = 0; (await objects.read(account, objectNames.input(id, place))) !== undefined; place++)
+/** Deletes the input, from this chunk on, of a batch that has no rows of chunks. */
+export async function deleteInputs(
+  { objects }: Pick<BatchContext, "objects">,
+  { id, account }: Pick<Batch, "id" | "account">,
+  from: number,
+): Promise<void> {
+  for (let place = from; (await objects.read(account, objectNames.input(id, place))) !== undefined; place++)
     await objects.delete(account, [objectNames.input(id, place)]);
 }

@@ -167,15 +167,40 @@ export async function addSegment(
   return Number(numAffectedRows ?? 0) > 0;
 }
 
-/** `segments` are the results in order. False for a run that has lost its chunk. */
+/**
+ * Keeps only these segments, with so many results: the others are lost. False for a run that has
+ * lost its chunk.
+ */
+export async function keepSegments(
+  database: Database,
+  { batch_id, place, runs }: ChunkRun,
+  segments: readonly string[],
+  results: number,
+): Promise<boolean> {
+  const { numAffectedRows } = await sql`
+    update batch_chunks set segments = ${JSON.stringify(segments)}::jsonb,
+      succeeded = least(succeeded, ${results}), errored = least(errored, greatest(0, ${results} - succeeded)),
+      cancelled = 0, expired = 0
+    where batch_id = ${batch_id} and place = ${place} and runs = ${runs} and not is_done`.execute(database);
+  return Number(numAffectedRows ?? 0) > 0;
+}
+
+/**
+ * `segments` are the results in order, `outdated` those that they replace. False for a run that has
+ * lost its chunk.
+ */
 export async function completeChunk(
   database: Database,
   { batch_id, place, runs }: ChunkRun,
   segments: readonly string[],
+  outdated: readonly string[],
 ): Promise<boolean> {
   const { numUpdatedRows } = await database
     .updateTable("batch_chunks")
-    .set({ is_done: true, lease_until: null, segments: JSON.stringify(segments) })
+    .set({
+      ...{ is_done: true, lease_until: null },
+      ...{ segments: JSON.stringify(segments), outdated: JSON.stringify(outdated) },
+    })
     .where("batch_id", "=", batch_id)
     .where("place", "=", place)
     .where("runs", "=", runs)

@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import type { Failure } from "#dialects/errors.ts";
 import { batchesShownMax } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
+import { hasFiles } from "./batch-results.ts";
 import type { Batch, LineCounts } from "./batch-rows.ts";
 import { lockAccount } from "./batch-rows.ts";
 import type { BatchContext } from "./context.ts";
@@ -38,8 +39,12 @@ export type NewBatch = Pick<
   "id" | "account" | "key_id" | "dialect" | "endpoint" | "model" | "name" | "state" | "input_file_id" | "expires_at"
 > & { metadata: Record<string, string> | null; output_expires_seconds: number | null };
 
-/** False if the account has as many batches as it may that are not over. */
-export function createBatch({ database, bounds, clock }: BatchContext, batch: NewBatch): Promise<boolean> {
+/** Resolves to why the account may have no further batch; undefined if the batch was created. */
+export async function createBatch(
+  { database, bounds, clock, files }: BatchContext,
+  batch: NewBatch,
+): Promise<Failure | undefined> {
+  if (hasFiles(batch) && (await files.isFull(batch.account))) return noFileSpace;
   return database.transaction().execute(async (transaction) => {
     await lockAccount(transaction, batch.account);
     const { open } = await transaction
@@ -48,7 +53,7 @@ export function createBatch({ database, bounds, clock }: BatchContext, batch: Ne
       .where("account", "=", batch.account)
       .where("ended_at", "is", null)
       .executeTakeFirstOrThrow();
-    if (Number(open) >= bounds.batchesMax) return false;
+    if (Number(open) >= bounds.batchesMax) return tooManyBatches(bounds.batchesMax);
     await transaction
       .insertInto("batches")
       .values({
@@ -69,11 +74,16 @@ export function createBatch({ database, bounds, clock }: BatchContext, batch: Ne
         lease_until: null,
       })
       .execute();
-    return true;
+    return undefined;
   });
 }
 
-export const tooManyBatches = (batchesMax: number): Failure => ({
+const noFileSpace: Failure = {
+  code: "invalid_request",
+  message: "The account's files use all of their quota, so there is no space for results; delete some of them.",
+};
+
+const tooManyBatches = (batchesMax: number): Failure => ({
   code: "rate_limited",
   message: `The account has ${batchesMax} batches that are not over, as many as it may. Try again when one of them is.`,
   retryAfterSeconds: 60,

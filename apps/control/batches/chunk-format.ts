@@ -74,6 +74,12 @@ export const objectNames = {
   segment: (batch: string, place: number, segment: string) => `batches/${batch}/${place}-segment-${segment}`,
 };
 
+/** The objects of a chunk. */
+export const objectsOf = (batch: string, { place, segments }: { place: number; segments: readonly string[] }) => [
+  objectNames.input(batch, place),
+  ...segments.map((segment) => objectNames.segment(batch, place, segment)),
+];
+
 /** The id of a line's request, the same in every run: 128 bits. */
 export const lineIdOf = (batch: string, line: number): string =>
   createHash("sha256").update(`${batch} ${line}`).digest("hex").slice(0, 32);

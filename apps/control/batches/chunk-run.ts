@@ -13,6 +13,7 @@ import {
   type BatchProgress,
   type Chunk,
   completeChunk,
+  keepSegments,
   type LineCounts,
   stopBatch,
 } from "./batch-rows.ts";
@@ -24,6 +25,7 @@ import {
   type LineResult,
   lineIdOf,
   objectNames,
+  objectsOf,
 } from "./chunk-format.ts";
 import { isSuccess, type LineOutcome, type UnansweredReason } from "./format.ts";
 import { batchFormats } from "./formats.ts";
@@ -104,24 +106,23 @@ export class ChunkRun {
     this.#ending.abort(new RunEnded());
   }
 
-  /**
-   * Resolves when the chunk is complete, or the run has ended before. Rejects when its objects
-   * cannot be read.
-   */
+  /** Resolves when the chunk is complete, or the run has ended before. */
   async run(): Promise<void> {
     const { chunk, batch } = this.#source;
     const input = await this.#read(objectNames.input(chunk.batch_id, chunk.place));
-    const stored = new Set<number>();
-    for await (const segment of this.#storedSegments())
-      for (const { place } of decodeResults(segment)) stored.add(place);
+    const lines: ChunkLine[] =
+      input === undefined
+        ? Array.from({ length: chunk.lines }, () => ({ customId: undefined, body: Buffer.alloc(0) }))
+        : decodeInput(input);
+    const stored = await this.#storedPlaces();
     this.waitingLines = chunk.lines - stored.size;
     const running = new Set<Promise<void>>();
     const failures: unknown[] = [];
     const failed = (error: unknown) => void failures.push(error);
     try {
-      for (const [place, line] of decodeInput(input).entries()) {
+      for (const [place, line] of lines.entries()) {
         if (stored.has(place)) continue;
-        const reason = await this.#begin();
+        const reason = input === undefined ? "lost" : await this.#begin();
         if (--this.waitingLines === 0) this.#deps.wake();
         const one = (
           reason === undefined ? this.#runLine(place, line) : this.#add(place, line, { kind: "unanswered", reason })
@@ -140,6 +141,27 @@ export class ChunkRun {
     if (failure instanceof RunEnded) return;
     if (failure !== undefined) throw failure;
     await this.#complete(batch, chunk);
+  }
+
+  /**
+   * The lines with a stored result. Those whose result the object store has lost run again.
+   */
+  async #storedPlaces(): Promise<Set<number>> {
+    const { chunk } = this.#source;
+    const places = new Set<number>();
+    const segments: string[] = [];
+    for (const segment of this.#segments) {
+      const results = await this.#read(objectNames.segment(chunk.batch_id, chunk.place, segment));
+      if (results === undefined) continue;
+      segments.push(segment);
+      for (const { place } of decodeResults(results)) places.add(place);
+    }
+    if (segments.length < this.#segments.length) {
+      const isKept = await this.#stored(() => keepSegments(this.#deps.database, chunk, segments, places.size));
+      if (!isKept) throw new RunEnded();
+      this.#segments = segments;
+    }
+    return places;
   }
 
   /**
@@ -285,9 +307,21 @@ export class ChunkRun {
       await this.#stored(() => objects.write(account, objectNames.segment(id, chunk.place, name), results));
       names.push(name);
     }
-    if (!(await this.#stored(() => completeChunk(database, chunk, names)))) return;
-    const outdated = this.#segments.map((segment) => objectNames.segment(id, chunk.place, segment));
-    await objects.delete(account, [objectNames.input(id, chunk.place), ...outdated]).catch(() => undefined);
+    const outdated = [...this.#segments, ...this.#abandonedSegments(names.length)];
+    if (!(await this.#stored(() => completeChunk(database, chunk, names, outdated)))) return;
+    await objects.delete(account, objectsOf(id, { ...chunk, segments: outdated })).catch(() => undefined);
+  }
+
+  /**
+   * Segments that runs before this one may have written, but not added, before they were killed:
+   * the next one of theirs, and those in order.
+   */
+  #abandonedSegments(orderedCount: number): string[] {
+    const runOf = (segment: string) => Number.parseInt(segment, 10);
+    return Array.from({ length: this.#source.chunk.runs - 1 }, (_, index) => index + 1).flatMap((run) => [
+      `${run}-${this.#segments.filter((segment) => runOf(segment) <= run).length}`,
+      ...Array.from({ length: orderedCount }, (_, place) => `${run}-ordered-${place}`),
+    ]);
   }
 
   async *#ordered(): AsyncGenerator<Buffer> {
@@ -307,14 +341,17 @@ export class ChunkRun {
 
   async *#storedSegments(): AsyncGenerator<Buffer> {
     const { chunk } = this.#source;
-    for (const segment of this.#segments)
-      yield await this.#read(objectNames.segment(chunk.batch_id, chunk.place, segment));
+    for (const segment of this.#segments) {
+      const results = await this.#read(objectNames.segment(chunk.batch_id, chunk.place, segment));
+      // The next run finds out which ones.
+      if (results === undefined) throw new Error("the object store has lost results of a batch");
+      yield results;
+    }
   }
 
-  async #read(name: string): Promise<Buffer> {
-    const bytes = await this.#stored(() => this.#deps.objects.read(this.#source.batch.account, name));
-    if (bytes === undefined) throw new Error("an object of a batch is missing");
-    return bytes;
+  /** Undefined for an object that is lost. */
+  #read(name: string): Promise<Buffer | undefined> {
+    return this.#stored(() => this.#deps.objects.read(this.#source.batch.account, name));
   }
 }
 

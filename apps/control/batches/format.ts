@@ -44,7 +44,8 @@ export type UnansweredReason =
   | "budget_exhausted"
   | "invalid_key"
   | "answer_too_large"
-  | "no_answer";
+  | "no_answer"
+  | "lost";
 
 /** In words, for results of every format. */
 export const reasonTexts: Record<UnansweredReason, string> = {
@@ -53,6 +54,7 @@ export const reasonTexts: Record<UnansweredReason, string> = {
   budget_exhausted: "This request was not executed: a budget of its key, group or account is spent.",
   invalid_key: "This request was not executed: the key of the batch is not valid any more.",
   answer_too_large: "The answer to this request is too large for a batch.",
+  lost: "The object store has lost this request or its result; send it in another batch.",
   no_answer: "The connection broke at every attempt to get an answer to this request.",
 };
 

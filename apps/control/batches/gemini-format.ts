@@ -41,6 +41,7 @@ const statuses: Record<UnansweredReason, string> = {
   invalid_key: "UNAUTHENTICATED",
   answer_too_large: "INTERNAL",
   no_answer: "UNAVAILABLE",
+  lost: "DATA_LOSS",
 };
 
 export const geminiFormat: BatchFormat = {

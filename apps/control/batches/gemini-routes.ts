@@ -15,7 +15,7 @@ import { sendFailure } from "../internal/internal-server.ts";
 import { takeLines } from "./batch-intake.ts";
 import { deleteBatch, resultsOf } from "./batch-results.ts";
 import { type Batch, cancelBatch } from "./batch-rows.ts";
-import { type BatchView, createBatch, findBatch, listBatches, tooManyBatches } from "./batch-views.ts";
+import { type BatchView, createBatch, findBatch, listBatches } from "./batch-views.ts";
 import type { BatchService } from "./context.ts";
 import { type BodyPart, elementsOf, type InputLine } from "./input-lines.ts";
 import type { BatchState } from "./state.ts";
@@ -135,7 +135,8 @@ async function create(
     metadata: null,
     expires_at: new Date(service.clock.epoch() + 2 * batchWindowMs),
   } as const;
-  if (!(await createBatch(service, batch))) return tooManyBatches(service.bounds.batchesMax);
+  const refusal = await createBatch(service, batch);
+  if (refusal !== undefined) return refusal;
   return file === undefined ? takeInline(service, batch, first.value, parts) : undefined;
 }
 

@@ -14,7 +14,7 @@ import { isInState, keysWithin } from "../keys/key-rows.ts";
 import { checkLines, tooManyTokens } from "./batch-intake.ts";
 import { storedResultsOf } from "./batch-results.ts";
 import { cancelBatch, queuedTokens } from "./batch-rows.ts";
-import { type BatchView, createBatch, tooManyBatches, viewsOf } from "./batch-views.ts";
+import { type BatchView, createBatch, viewsOf } from "./batch-views.ts";
 import type { BatchService } from "./context.ts";
 import { linesOf } from "./input-lines.ts";
 
@@ -94,14 +94,17 @@ function inputHandlers(service: () => BatchService): Pick<BatchHandlers, InputNa
       const batches = service();
       const { key, file } = await inputOf(batches, body, context);
       const id = `batch_${newIdOf()}`;
-      const isCreated = await createBatch(batches, {
+      const refusal = await createBatch(batches, {
         ...{ id, account: key.account, key_id: key.id, dialect: "openai", endpoint: body.endpoint },
         ...{ model: null, name: null, state: "validating", input_file_id: file.id, metadata: null },
         output_expires_seconds: null,
         expires_at: new Date(context.now.getTime() + batchWindowMs),
       });
-      const { message, retryAfterSeconds = 0 } = tooManyBatches(batches.bounds.batchesMax);
-      if (!isCreated) throw new Fault("too_many_requests", message, { retryAfterSeconds });
+      if (refusal !== undefined) {
+        const { code, message, retryAfterSeconds } = refusal;
+        const kind = code === "rate_limited" ? "too_many_requests" : "conflict";
+        throw new Fault(kind, message, retryAfterSeconds === undefined ? {} : { retryAfterSeconds });
+      }
       const after = apiBatchOf(await viewOf(context, id), context.now);
       await recordChange(context, "createBatch", { account: key.account, subject: `batch ${id}`, after });
       batches.wake();

@@ -19,6 +19,7 @@ const errorCodes: Record<UnansweredReason, string> = {
   invalid_key: "invalid_api_key",
   answer_too_large: "server_error",
   no_answer: "server_error",
+  lost: "server_error",
 };
 
 export const openaiFormat: BatchFormat = {

@@ -8,7 +8,7 @@ import { batchBodyBytesMax, batchesShownDefault, batchesShownMax, batchWindowMs 
 import { newIdOf } from "../files/file-store.ts";
 import { sendFailure } from "../internal/internal-server.ts";
 import { cancelBatch } from "./batch-rows.ts";
-import { type BatchView, createBatch, findBatch, listBatches, tooManyBatches } from "./batch-views.ts";
+import { type BatchView, createBatch, findBatch, listBatches } from "./batch-views.ts";
 import type { BatchService } from "./context.ts";
 
 type WithId = { Params: { id: string } };
@@ -100,7 +100,7 @@ async function create(service: BatchService, request: FastifyRequest, id: string
     };
   if (file.purpose !== "batch")
     return invalid("The input file must have been uploaded with the purpose 'batch'.", "input_file_id");
-  const isCreated = await createBatch(service, {
+  return createBatch(service, {
     id,
     account,
     key_id: key,
@@ -114,7 +114,6 @@ async function create(service: BatchService, request: FastifyRequest, id: string
     metadata: metadata as Record<string, string> | null,
     expires_at: new Date(service.clock.epoch() + batchWindowMs),
   });
-  return isCreated ? undefined : tooManyBatches(service.bounds.batchesMax);
 }
 
 function expirySecondsOf(value: unknown): number | undefined {

@@ -18,7 +18,6 @@ export function batchObjectsOf(store: ObjectStore, secret: string): BatchObjects
       if (source === undefined) return undefined;
       for await (const part of source) parts.push(part as Buffer);
       const bytes = decrypt(keyOf(account), Buffer.concat(parts));
-      if (bytes === undefined) throw new Error("an object of a batch was changed, or sealed with another AUTH_SECRET");
       return bytes;
     },
     async delete(_account, names) {
@@ -31,6 +30,7 @@ export function batchObjectsOf(store: ObjectStore, secret: string): BatchObjects
 const nameOf = (name: string): string => `b${createHash("sha256").update(name).digest("hex")}`;
 
 export const batchFilesOf = (files: FileStore): BatchFiles => ({
+  isFull: (account) => files.isFull(account),
   async open(account, id) {
     const row = await files.find(account, id);
     const content = row && (await files.open(row));
@@ -43,7 +43,7 @@ export const batchFilesOf = (files: FileStore): BatchFiles => ({
       media_type: "application/jsonl",
       expires_at: expiresAt ?? null,
     };
-    const result = await files.create({ account, key_id: keyId }, details, content, id);
+    const result = await files.create({ account, key_id: keyId }, details, content, { id, isUnbounded: true });
     if ("failure" in result) throw new Error(`the results of a batch cannot be stored: ${result.failure.message}`);
   },
 });

@@ -28,6 +28,7 @@ import { up as uploads } from "./migrations/0019-uploads.ts";
 import { up as webhooks } from "./migrations/0020-webhooks.ts";
 import { up as catalogue } from "./migrations/0021-catalogue.ts";
 import { up as credentials } from "./migrations/0022-credentials.ts";
+import { up as outdatedSegments } from "./migrations/0023-outdated-segments.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -52,6 +53,7 @@ const migrations: Record<string, Migration> = {
   "0020-webhooks": { up: webhooks },
   "0021-catalogue": { up: catalogue },
   "0022-credentials": { up: credentials },
+  "0023-outdated-segments": { up: outdatedSegments },
 };
 const lastOwn = Object.keys(migrations).at(-1) as string;
 

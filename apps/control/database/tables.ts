@@ -251,6 +251,8 @@ export interface BatchChunkRow {
   expired: ColumnType<number, number | undefined, number>;
   /** The objects with its results so far. */
   segments: ColumnType<string[], string | undefined, string>;
+  /** The names of segments that may be left of earlier ones. */
+  outdated: ColumnType<string[], string | undefined, string>;
   /** When its first run began. */
   started_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
   lease_until: ColumnType<Date | null, Date | null | undefined, Date | null>;

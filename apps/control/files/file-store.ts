@@ -49,6 +49,8 @@ export interface NewFile {
   announcedBytes?: number | undefined;
   /** Chosen by the caller; a file with the same one is replaced. */
   id?: string | undefined;
+  /** Counts against the quota, but is never refused: the gateway makes it. */
+  isUnbounded?: boolean;
   /** The upload of which this is a part. */
   upload?: FileRow;
 }
@@ -87,7 +89,7 @@ export class FileStore {
   /** A new file that nobody sees before `finish`. Its bytes count against its quota. */
   async begin(
     owner: FileOwner,
-    { announcedBytes = fileReservedMin, id, upload }: NewFile = {},
+    { announcedBytes = fileReservedMin, id, upload, isUnbounded = false }: NewFile = {},
   ): Promise<FileResult<ArrivingFile>> {
     const { database, secret, clock } = this.#options;
     if (id !== undefined) await removeFiles(this.#options, [id]);
@@ -102,14 +104,15 @@ export class FileStore {
       expires_at: new Date(now + fileSilenceMs),
       ...{ upload: upload?.id ?? null, place: null, life_seconds: null, parts: 0 },
     };
-    const quota = this.quotaOf(owner.account, upload);
+    const quota = isUnbounded ? unbounded(owner.account) : this.quotaOf(owner.account, upload);
     const failure = await database.transaction().execute(async (transaction) => {
       const shortage = await quota.shortageOf(transaction, announcedBytes, 1);
       if (shortage === undefined) await transaction.insertInto("files").values(row).execute();
       return shortage;
     });
     if (failure !== undefined) return { failure };
-    const bytesMax = upload === undefined ? this.#options.config.fileBytesMax : uploadPartBytesMax;
+    const fileBytesMax = isUnbounded ? Number.POSITIVE_INFINITY : this.#options.config.fileBytesMax;
+    const bytesMax = upload === undefined ? fileBytesMax : uploadPartBytesMax;
     return { value: new ArrivingFile(this.#options, row, { dataKey, quota, bytesMax }) };
   }
 
@@ -125,6 +128,12 @@ export class FileStore {
           filesMax: 2 * uploadPartsMax,
           bytesMax: 2 * Number(upload.bytes) + uploadPartBytesMax,
         });
+  }
+
+  /** Whether the account may store nothing more. */
+  async isFull(account: string): Promise<boolean> {
+    const { files, filesMax, bytes, bytesMax } = await this.quotaOf(account).read(this.#options.database);
+    return files >= filesMax || bytes >= bytesMax;
   }
 
   /** A file that arrives in parts, each a file with this `upload`. All of them reserve its size. */
@@ -227,9 +236,9 @@ export class FileStore {
     owner: FileOwner,
     details: FileDetails,
     source: AsyncIterable<Uint8Array>,
-    id?: string,
+    options?: Pick<NewFile, "id" | "isUnbounded">,
   ): Promise<FileResult<FileRow>> {
-    const begun = await this.begin(owner, { id });
+    const begun = await this.begin(owner, options);
     if ("failure" in begun) return begun;
     const failure = await begun.value.write(source);
     return failure === undefined ? begun.value.finish(details) : { failure };
@@ -452,6 +461,9 @@ class Stopped extends Error {
     this.failure = failure;
   }
 }
+
+const unbounded = (account: string): FileQuota =>
+  new FileQuota({ account, upload: null, filesMax: Number.POSITIVE_INFINITY, bytesMax: Number.POSITIVE_INFINITY });
 
 /** A key of the account. */
 const sealingKeyOf = (secret: string, { account }: Pick<FileRow, "account">) => ({

@@ -40,6 +40,7 @@ export class Directory implements BatchObjects {
 
   get files(): BatchFiles {
     return {
+      isFull: async () => false,
       open: async (account, id) => {
         const bytes = await this.read(account, id);
         return bytes && { bytes: bytes.length, content: inParts(bytes) };

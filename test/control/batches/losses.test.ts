@@ -1,0 +1,170 @@
+/** What follows when the object store loses objects, or a killed process leaves some behind. */
+import assert from "node:assert/strict";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after } from "node:test";
+import { takeFile } from "../../../apps/control/batches/batch-intake.ts";
+import { resultsOf } from "../../../apps/control/batches/batch-results.ts";
+import { type Batch, claimBatch } from "../../../apps/control/batches/batch-rows.ts";
+import { createBatch } from "../../../apps/control/batches/batch-views.ts";
+import { objectNames } from "../../../apps/control/batches/chunk-format.ts";
+import type { BatchContext } from "../../../apps/control/batches/context.ts";
+import { inputRunsMax } from "../../../apps/control/bounds.ts";
+import type { Database } from "../../../apps/control/database/database.ts";
+import { onPostgres } from "../databases.ts";
+import {
+  addAccount,
+  addBatch,
+  answerOf,
+  batchOf,
+  contextOf,
+  ended,
+  inputOf,
+  lineOf,
+  linesIn,
+  startRunner,
+} from "./support.ts";
+
+const root = await mkdtemp(join(tmpdir(), "sluice-losses-"));
+after(() => rm(root, { recursive: true, force: true }));
+
+const [id, account] = ["batch_1", "acct"];
+const lostError = {
+  code: "server_error",
+  message: "The object store has lost this request or its result; send it in another batch.",
+};
+
+/** A batch of 250 lines in two chunks, whose input was checked. */
+async function acceptedBatch(database: Database): Promise<{ context: BatchContext; batch: Batch; directory: string }> {
+  const directory = await mkdtemp(join(root, "objects-"));
+  const context = contextOf(database, directory);
+  await addAccount(database, account);
+  await addBatch(context, { id, account, input: inputOf(250) });
+  const batch = await claimBatch(database, ["validating"]);
+  assert.ok(batch);
+  await takeFile(context, batch);
+  return { context, batch: await batchOf(database, id), directory };
+}
+
+async function runToEnd(context: BatchContext) {
+  const sent: number[] = [];
+  const runner = startRunner(context, async (request) => {
+    sent.push(lineOf(request));
+    return answerOf(200, {});
+  });
+  runner.wake();
+  try {
+    const batch = await ended(context.database, id);
+    return {
+      batch,
+      sent,
+      output: await linesIn(context, account, batch.output_file_id),
+      errors: await linesIn(context, account, batch.error_file_id),
+    };
+  } finally {
+    await runner.close();
+  }
+}
+
+onPostgres("lines whose input is lost fail, and the batch ends", async (database) => {
+  const { context } = await acceptedBatch(database);
+  await context.objects.delete(account, [objectNames.input(id, 1)]);
+  const { batch, output, errors, sent } = await runToEnd(context);
+  assert.deepEqual([batch.state, batch.succeeded, batch.errored], ["completed", 200, 50]);
+  assert.deepEqual([sent.length, output.length, errors.length], [200, 200, 50]);
+  for (const { error, response } of errors) assert.deepEqual([error, response], [lostError, null]);
+});
+
+onPostgres("lines whose results are lost while their chunk runs are sent again, and counted once", async (database) => {
+  const { context } = await acceptedBatch(database);
+  await database
+    .updateTable("batch_chunks")
+    .set({ runs: 1, segments: '["1-0"]', succeeded: 30, errored: 2 })
+    .where("place", "=", 0)
+    .execute();
+  const { batch, output, sent } = await runToEnd(context);
+  assert.deepEqual([batch.succeeded, batch.errored, output.length, sent.length], [250, 0, 250, 250]);
+});
+
+onPostgres("results that are lost after their chunk is done are errors, each with its request", async (database) => {
+  const { context, batch } = await acceptedBatch(database);
+  await database
+    .updateTable("batch_chunks")
+    .set({ is_done: true, segments: '["1-ordered-0"]', succeeded: 3 })
+    .execute();
+  const lines = async (kind: "output" | "error") =>
+    String(Buffer.concat(await Array.fromAsync(resultsOf(context, batch, kind))))
+      .split("\n")
+      .filter((line) => line !== "")
+      .map((line) => JSON.parse(line));
+  assert.deepEqual(await lines("output"), []);
+  const errors = await lines("error");
+  assert.equal(new Set(errors.map((line) => line.id)).size, 250);
+  for (const { error } of errors) assert.deepEqual(error, lostError);
+});
+
+onPostgres("an input that cannot be read to its end fails the batch after an hour", async (database) => {
+  const context = contextOf(database, await mkdtemp(join(root, "objects-")));
+  await addAccount(database, account);
+  await addBatch(context, { id, account, input: inputOf(1) });
+  const content = async function* (): AsyncGenerator<Buffer> {
+    yield inputOf(1);
+    throw new Error("the file was changed");
+  };
+  const files = { ...context.files, open: async () => ({ bytes: 10, content: content() }) };
+  const batch = await claimBatch(database, ["validating"]);
+  assert.ok(batch);
+  await assert.rejects(takeFile({ ...context, files }, batch), /changed/);
+  assert.equal((await batchOf(database, id)).state, "validating");
+  await database.updateTable("batches").set({ runs: inputRunsMax }).execute();
+  await takeFile({ ...context, files }, { ...batch, runs: inputRunsMax });
+  const { state, faults } = await batchOf(database, id);
+  assert.deepEqual([state, faults.map(({ code }) => code)], ["failed", ["file_not_readable"]]);
+});
+
+onPostgres("objects that killed runs left are deleted with the chunk", async (database) => {
+  const { context, directory } = await acceptedBatch(database);
+  await database.updateTable("batch_chunks").set({ runs: 2 }).where("place", "=", 0).execute();
+  for (const segment of ["1-0", "2-0", "2-ordered-0"])
+    await context.objects.write(account, objectNames.segment(id, 0, segment), Buffer.from("0+{}\n"));
+  const { batch } = await runToEnd(context);
+  const left = await readdir(join(directory, account), { recursive: true, withFileTypes: true });
+  assert.deepEqual(
+    left
+      .filter((entry) => entry.isFile())
+      .map(({ name }) => name)
+      .sort(),
+    [batch.input_file_id, batch.output_file_id].sort(),
+  );
+});
+
+onPostgres("a refused input leaves nothing, also of an intake that was killed before", async (database) => {
+  const directory = await mkdtemp(join(root, "objects-"));
+  const context = contextOf(database, directory);
+  await addAccount(database, account);
+  await addBatch(context, { id, account, input: Buffer.concat([inputOf(250), Buffer.from("{\n")]) });
+  for (let place = 0; place < 5; place++)
+    await context.objects.write(account, objectNames.input(id, place), Buffer.from("earlier"));
+  const { batch } = await runToEnd(context);
+  assert.equal(batch.state, "failed");
+  const left = await readdir(join(directory, account), { recursive: true, withFileTypes: true });
+  assert.deepEqual(
+    left.filter((entry) => entry.isFile()).map(({ name }) => name),
+    [batch.input_file_id],
+  );
+});
+
+onPostgres("an account whose files use all of their quota creates no batch that needs files", async (database) => {
+  const context = contextOf(database, root);
+  await addAccount(database, account);
+  const full = { ...context, files: { ...context.files, isFull: async () => true } };
+  const batch = {
+    ...{ id, account, key_id: "key_acct", endpoint: "/v1/messages", model: null, name: null },
+    state: "validating",
+    ...{ input_file_id: null, output_expires_seconds: null, metadata: null, expires_at: new Date() },
+  } as const;
+  const refusal = await createBatch(full, { ...batch, dialect: "openai" });
+  assert.match(refusal?.message ?? "", /use all of their quota/);
+  assert.equal(await createBatch(full, { ...batch, dialect: "anthropic" }), undefined);
+});
