@@ -1,15 +1,19 @@
 /** `sluice batches`: the batches of all accounts, at the control of this directory or elsewhere. */
+import { createWriteStream } from "node:fs";
+import { pipeline } from "node:stream/promises";
 import { parseArgs } from "node:util";
 import type { batchOperations } from "#api/batches.ts";
 import type { AnswerOf } from "#api/operation.ts";
 import type { Environment } from "#catalogue/environment.ts";
-import { CommandFault, failureOf, standardOutput, tableOf } from "./command.ts";
-import { callControl, controlOf } from "./control-address.ts";
+import { CommandFault, failureOf, jsonOf, type Output, shortTime, standardOutput, tableOf } from "./command.ts";
+import { callControl, controlOf, readControl } from "./control-address.ts";
 
 const usage = `Usage:
   sluice batches list [--account <id>] [--limit <count>]   the newest batches
   sluice batches show <id>                                 one batch, with its faults
   sluice batches cancel <id>                               finish running requests, execute no others
+  sluice batches results <id> [--kind output|error]        the results of one that is over, as JSON lines;
+                              [--to <file>]                without --kind the answers first, then the errors
 
 --json prints the answer of control. The command calls the control of the gateway that runs in this directory, or the
 one at SLUICE_CONTROL_URL with OPERATOR_TOKEN.
@@ -18,8 +22,11 @@ one at SLUICE_CONTROL_URL with OPERATOR_TOKEN.
 type ApiBatch = AnswerOf<(typeof batchOperations)["getBatch"]>;
 
 /** Resolves to the exit code: 1 for a failed command, 2 for invalid arguments. */
-export async function batchesCommand(args: string[], environment: Environment): Promise<number> {
-  const { out, err } = standardOutput;
+export async function batchesCommand(
+  args: string[],
+  environment: Environment,
+  { out, err }: Output = standardOutput,
+): Promise<number> {
   try {
     const { values, positionals } = parseArgs({
       args,
@@ -27,6 +34,8 @@ export async function batchesCommand(args: string[], environment: Environment): 
       options: {
         account: { type: "string" },
         limit: { type: "string" },
+        kind: { type: "string" },
+        to: { type: "string" },
         json: { type: "boolean" },
         help: { type: "boolean", short: "h" },
       },
@@ -37,7 +46,7 @@ export async function batchesCommand(args: string[], environment: Environment): 
       out(usage);
       return 0;
     }
-    if (!isValid || !["list", "show", "cancel"].includes(action ?? "")) {
+    if (!isValid || !["list", "show", "cancel", "results"].includes(action ?? "")) {
       err(usage);
       return 2;
     }
@@ -48,6 +57,24 @@ export async function batchesCommand(args: string[], environment: Environment): 
       const query = { limit: Number(limit), ...(account !== undefined && { account }) };
       const { items } = await callControl(control, "listBatches", { query });
       out(values.json ? jsonOf(items) : listOf(items));
+      return 0;
+    }
+    if (action === "results") {
+      const { kind, to } = values;
+      if (kind !== undefined && kind !== "output" && kind !== "error")
+        throw new CommandFault("--kind must be output or error");
+      const results = await readControl(control, "downloadResults", {
+        params: { batch: id },
+        query: kind ? { kind } : {},
+      });
+      if (to !== undefined)
+        await pipeline(results, createWriteStream(to, { flags: "wx", mode: 0o600 })).catch((error: Error) => {
+          throw new CommandFault(`the results were not stored: ${error.message}`);
+        });
+      else {
+        const decoder = new TextDecoder();
+        for await (const bytes of results) out(decoder.decode(bytes, { stream: true }));
+      }
       return 0;
     }
     const name = action === "cancel" ? "cancelBatch" : "getBatch";
@@ -61,10 +88,6 @@ export async function batchesCommand(args: string[], environment: Environment): 
     return failure.exitCode;
   }
 }
-
-const jsonOf = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
-
-const shortTime = (time: string | null): string => time?.slice(0, 16).replace("T", " ") ?? "";
 
 const doneOf = ({ succeeded, errored, cancelled, expired }: ApiBatch) => succeeded + errored + cancelled + expired;
 

@@ -50,4 +50,9 @@ export const tableOf = (rows: readonly (readonly string[])[]): string =>
     .map((row) => `${row.join("  ").trimEnd()}\n`)
     .join("");
 
+export const jsonOf = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
+
+/** A time of the API to the minute; nothing for none. */
+export const shortTime = (time: string | null): string => time?.slice(0, 16).replace("T", " ") ?? "";
+
 export const wantsHelp = (args: readonly (string | undefined)[]) => args.includes("--help") || args.includes("-h");

@@ -1,5 +1,5 @@
 /** Finds the control that a command calls, and calls it. */
-import { type ApiAddress, callOperation } from "#api/client.ts";
+import { type ApiAddress, callOperation, readOperation } from "#api/client.ts";
 import { ApiFault } from "#api/request.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import { withSecrets } from "#service/secret-files.ts";
@@ -21,8 +21,17 @@ export function controlOf(environment: Environment): ApiAddress {
   );
 }
 
+const faultOf = (error: unknown, { url }: ApiAddress): Error =>
+  error instanceof ApiFault ? error : new CommandFault(`control at ${url} does not answer`);
+
 /** Rejects with an ApiFault, or with a CommandFault for a control that does not answer. */
 export const callControl = ((control, name, input) =>
   callOperation(control, name, input).catch((error: unknown) => {
-    throw error instanceof ApiFault ? error : new CommandFault(`control at ${control.url} does not answer`);
+    throw faultOf(error, control);
   })) as typeof callOperation;
+
+/** The same for an operation whose answer is a stream. */
+export const readControl = ((control, name, input) =>
+  readOperation(control, name, input).catch((error: unknown) => {
+    throw faultOf(error, control);
+  })) as typeof readOperation;

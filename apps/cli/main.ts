@@ -13,6 +13,7 @@ import { checkout, openState } from "./state.ts";
 import { onStopRequests } from "./stop-requests.ts";
 import { ensureTestPrograms } from "./test-programs.ts";
 import { topCommand } from "./top.ts";
+import { webhooksCommand } from "./webhooks.ts";
 
 const help = `Usage: sluice <command>
 
@@ -25,7 +26,8 @@ const help = `Usage: sluice <command>
   keys revoke      revoke a key by its id, its name or its last four characters
   catalogue check  check a catalogue file: every mistake with its line, and the variables that it needs
   prices check     compare the catalogue's prices with vendors' list prices
-  batches list     list batches; "batches show <id>" and "batches cancel <id>" concern one of them
+  batches list     list batches; "batches show <id>", "cancel <id>" and "results <id>" concern one of them
+  webhooks list    list webhooks, which get the ends of batches; "webhooks --help" shows how to make them
   db export        write the database of accounts, keys and usage to a file
   db import        read such a file into a database that nobody has used yet
   keys rebuild     write the keys of the database to Redis again
@@ -53,6 +55,7 @@ const commands: Record<string, (args: string[], environment: NodeJS.ProcessEnv) 
   prices: pricesCommand,
   operator: operatorCommand,
   top: topCommand,
+  webhooks: webhooksCommand,
 };
 
 async function command([name, ...args]: string[]): Promise<number> {

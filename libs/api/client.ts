@@ -22,10 +22,34 @@ export async function callOperation<Name extends OperationName>(
   name: Name,
   input: Input<Name> = {},
 ): Promise<AnswerOf<(typeof operations)[Name]>> {
+  const signal = AbortSignal.timeout(timeoutMs);
+  return (await answerOf(await responseOf({ url, token }, name, input, signal))) as AnswerOf<(typeof operations)[Name]>;
+}
+
+/** The same for an operation whose answer is a stream, which may take longer than its beginning. */
+export async function readOperation<Name extends OperationName>(
+  address: ApiAddress,
+  name: Name,
+  input: Input<Name> = {},
+): Promise<AsyncIterable<Uint8Array>> {
+  const beginning = new AbortController();
+  const timer = setTimeout(() => beginning.abort(), timeoutMs);
+  try {
+    const response = await responseOf(address, name, input, beginning.signal);
+    if (!response.ok) await answerOf(response);
+    return response.body ?? new ReadableStream();
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function responseOf<Name extends OperationName>(
+  { url, token }: ApiAddress,
+  name: Name,
+  input: Input<Name>,
+  signal: AbortSignal,
+): Promise<Response> {
   const { method, path } = operations[name];
-  const response = await fetch(new URL(addressOf(path, input), url), {
-    ...requestOf(method, input.body, { authorization: `Bearer ${token}` }),
-    signal: AbortSignal.timeout(timeoutMs),
-  });
-  return (await answerOf(response)) as AnswerOf<(typeof operations)[Name]>;
+  const request = requestOf(method, input.body, { authorization: `Bearer ${token}` });
+  return fetch(new URL(addressOf(path, input), url), { ...request, signal });
 }
