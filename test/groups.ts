@@ -33,7 +33,8 @@ const groups = {
     "control/{access,alerts,budgets,catalogue,catalogue-diff,catalogue-entries,conditions,content,credentials,exposure,input,keys}.test.ts",
   ],
   "control-2": [
-    "control/batches/{anthropic,gemini,openai}.test.ts",
+    "cli/batches.test.ts",
+    "control/batches/{anthropic,gemini,losses,openai}.test.ts",
     "control/{file-store,files,gateway,internal-server,reference-page,sign-in,transfer,webhook-deliveries,webhooks}.test.ts",
   ],
   ingress: [

@@ -1,4 +1,4 @@
-/** `sluice webhooks`: the webhooks of all accounts, at the control of this directory or elsewhere. */
+/** `sluice webhooks`: the webhooks of all accounts, at the control of this directory or another. */
 import { parseArgs } from "node:util";
 import type { AnswerOf, InputOf } from "#api/operation.ts";
 import type { webhookOperations } from "#api/webhooks.ts";

@@ -143,9 +143,7 @@ export class ChunkRun {
     await this.#complete(batch, chunk);
   }
 
-  /**
-   * The lines with a stored result. Those whose result the object store has lost run again.
-   */
+  /** The lines with a stored result. A line whose result the object store has lost runs again. */
   async #storedPlaces(): Promise<Set<number>> {
     const { chunk } = this.#source;
     const places = new Set<number>();

@@ -1,173 +1,22 @@
 /**
- * Control and workers are killed (SIGKILL) at random moments while a batch runs. Every line has one
- * result, in the order of the file, and one record in the ledger; a line is called again only if it
- * ran when a process was killed. `SEED` repeats a run.
+ * Kills of every kind of process while a batch runs. Every line has one result, in the order of the
+ * file, and one record in the ledger; a line is called again only if it ran when a process was
+ * killed. `SEED` repeats a run. The output is the table in docs/batches.md.
  */
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
-import OpenAI, { toFile } from "openai";
-import { type Role, startGateway, startRole } from "../../support/gateway.ts";
-import { startPostgres } from "../../support/postgres.ts";
-import { until } from "../../support/time.ts";
+import { concurrency, runWithKills, victims } from "./kills.ts";
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e9));
-const lines = Number(process.env.LINES ?? 4_000);
-const kills = Number(process.env.KILLS ?? 12);
-const concurrency = 32;
+const lines = Number(process.env.LINES ?? 3_000);
+const kills = Number(process.env.KILLS ?? 6);
 
-/** https://en.wikipedia.org/wiki/Linear_congruential_generator */
-function randomOf(start: number): () => number {
-  let state = start >>> 0;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
-
-const catalogueOf = (upstream: string) => `
-groups:
-  default: { models: ["*"] }
-upstreams:
-  counted: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${upstream}/v1" }
-models:
-  - { id: test/model, prices: { inputPerMillion: 1000, outputPerMillion: 1000 }, route: [{ upstream: counted, model: counted }] }
-`;
-
-/** An upstream that counts the calls of each line. */
-async function startUpstream(calls: Map<string, number>) {
-  const server = createServer(async (request, response) => {
-    const { messages = [] } = JSON.parse((await text(request)) || "{}") as { messages?: { content: string }[] };
-    const line = messages[0]?.content ?? "";
-    calls.set(line, (calls.get(line) ?? 0) + 1);
-    await delay(60);
-    const message = { role: "assistant", content: `answer to ${line}` };
-    const usage = { prompt_tokens: 10, completion_tokens: 10, total_tokens: 20 };
-    response.writeHead(200, { "content-type": "application/json" }).end(
-      JSON.stringify({
-        id: "chatcmpl-1",
-        object: "chat.completion",
-        created: 1,
-        model: "counted",
-        choices: [{ index: 0, message, finish_reason: "stop" }],
-        usage,
-      }),
-    );
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    close: () => {
-      server.closeAllConnections();
-      server.close();
-    },
-  };
-}
-
-test(`kills of processes, seed ${seed}`, { timeout: 300_000 }, async (context) => {
-  const random = randomOf(seed);
-  await using opened = new AsyncDisposableStack();
-  const directory = await mkdtemp(join(tmpdir(), "sluice-kills-"));
-  opened.defer(() => rm(directory, { recursive: true, force: true }));
-  const INTERNAL_SECRET = "the secret of ingress and control in tests";
-  const CONTROL_INTERNAL_URL = `unix:${join(directory, "control.sock")}`;
-  const calls = new Map<string, number>();
-  const upstream = await startUpstream(calls);
-  opened.defer(() => upstream.close());
-  const gateway = opened.use(
-    await startGateway({
-      catalogue: catalogueOf(upstream.url),
-      processes: "workers",
-      environment: { INTERNAL_SECRET, CONTROL_INTERNAL_URL },
-    }),
-  );
-  const postgres = opened.use(await startPostgres());
-  const token = "operator-token-of-the-tests-0123456789";
-  const environment = {
-    REDIS_URL: gateway.redis.url,
-    SLUICE_CATALOGUE: gateway.catalogueFile,
-    SIMULATOR_URL: gateway.simulatorUrl,
-    DATABASE_URL: await postgres.createDatabase(),
-    OPERATOR_TOKEN: token,
-    CONTROL_HOST: "127.0.0.1",
-    CONTROL_PORT: "0",
-    OPERATIONS_PORT: "0",
-    INTERNAL_SECRET,
-    CONTROL_INTERNAL_ADDRESS: CONTROL_INTERNAL_URL,
-    INGRESS_URL: gateway.url,
-    FILES_DIRECTORY: join(directory, "files"),
-    BATCH_CONCURRENCY: String(concurrency),
-  };
-  let control: Role = await startRole("control", [], environment);
-  opened.defer(() => control.kill());
-  const call = async (method: string, path: string, body?: object) => {
-    const response = await fetch(`${control.urls.control}/api/v1${path}`, {
-      method,
-      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
-      ...(body && { body: JSON.stringify(body) }),
-    });
-    assert.ok(response.ok, `${method} ${path}: ${response.status}`);
-    return response.json() as Promise<never>;
-  };
-  await call("POST", "/accounts", { id: "acme", name: "acme" });
-  const { key } = await call("POST", "/keys", { account: "acme", name: "test", group: "default" });
-  const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: key, maxRetries: 10 });
-  const input = Array.from({ length: lines }, (_, index) =>
-    JSON.stringify({
-      custom_id: `line-${index}`,
-      method: "POST",
-      url: "/v1/chat/completions",
-      body: { model: "test/model", messages: [{ role: "user", content: `line ${index}` }] },
-    }),
-  ).join("\n");
-  const file = await client.files.create({ file: await toFile(Buffer.from(input), "in.jsonl"), purpose: "batch" });
-  const { id } = await client.batches.create({
-    input_file_id: file.id,
-    endpoint: "/v1/chat/completions",
-    completion_window: "24h",
+for (const killed of [...victims.map((victim) => [victim]), victims])
+  test(`kills of ${killed.join(", ")}, seed ${seed}`, { timeout: 300_000 }, async (context) => {
+    const result = await runWithKills({ seed, lines, kills, victims: killed });
+    const what = killed.length === 1 ? killed[0] : "all of them, at random";
+    const row = [what, lines, result.kills, result.resultsInOrder, result.records, result.additionalCalls];
+    context.diagnostic(`| ${row.join(" | ")} |`);
+    assert.equal(result.records, lines);
+    assert.ok(result.additionalCalls <= result.kills * concurrency, `${result.additionalCalls} additional calls`);
   });
-  let killed = 0;
-  for (; killed < kills; killed++) {
-    await delay(200 + random() * 1_500);
-    if (random() < 0.7) {
-      await control.kill();
-      control = await startRole("control", [], environment);
-    } else {
-      const worker = gateway.workers.at(-1);
-      await worker?.kill();
-      await gateway.addWorker("chat=1000", {}, true);
-    }
-    const batch = await client.batches.retrieve(id);
-    if (batch.status === "completed") break;
-  }
-  await until("the end of the batch", async () => (await client.batches.retrieve(id)).status === "completed", 200_000);
-  const batch = await client.batches.retrieve(id);
-  assert.deepEqual(batch.request_counts, { total: lines, completed: lines, failed: 0 });
-  const output = (await (await client.files.content(batch.output_file_id ?? "")).text()).trim().split("\n");
-  assert.deepEqual(
-    output.map((line) => JSON.parse(line).custom_id),
-    Array.from({ length: lines }, (_, index) => `line-${index}`),
-  );
-  let records = 0;
-  await until(
-    "the ledger has all lines",
-    async () => {
-      const { total } = await call("GET", "/usage?account=acme");
-      records = (total as { requests: number }).requests;
-      return records >= lines;
-    },
-    30_000,
-  );
-  assert.equal(records, lines);
-  const additional = [...calls.values()].reduce((sum, count) => sum + count - 1, 0);
-  context.diagnostic(`${lines} lines, ${killed} kills, ${additional} additional calls, ${records} records`);
-  assert.equal(calls.size, lines);
-  assert.ok(additional <= killed * concurrency, `${additional} additional calls`);
-});

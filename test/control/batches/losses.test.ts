@@ -1,4 +1,4 @@
-/** What follows when the object store loses objects, or a killed process leaves some behind. */
+/** Batches whose objects the store has lost, and objects that a killed process has left behind. */
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
