@@ -261,6 +261,9 @@ export const batchLeaseMs = 15_000;
 export const batchRenewEveryMs = 2_000;
 /** How often a process looks for batches to check, to run and to end. */
 export const batchEveryMs = 500;
+/** How often the delays of processes are read while lines run, and from when on fewer run. */
+export const batchYieldEveryMs = 1_000;
+export const batchDelayMsMax = 10;
 /** A request of a batch; a longer one is larger than the bodies that ingresses take by default. */
 export const batchLineBytesMax = 32 << 20;
 /** Faults of an input that are listed. */

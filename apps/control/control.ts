@@ -207,7 +207,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     addAttachmentRoutes(internal, store);
     batches = opened.use(
       openBatches(internal, {
-        ...{ database, config, files: store, objects, secret, clock, log },
+        ...{ database, redis, keyspace, config, files: store, objects, secret, clock, log },
         catalogue: catalogue.current,
         internalSecret: config.internalSecret ?? "",
       }),

@@ -4,7 +4,15 @@
  */
 import type { Logger } from "pino";
 import { PeriodicTask } from "#service/periodic-task.ts";
-import { batchEveryMs, batchesSweptEveryMs, batchRenewEveryMs, chunksRunningMax, lineDrainMs } from "../bounds.ts";
+import {
+  batchDelayMsMax,
+  batchEveryMs,
+  batchesSweptEveryMs,
+  batchRenewEveryMs,
+  batchYieldEveryMs,
+  chunksRunningMax,
+  lineDrainMs,
+} from "../bounds.ts";
 import { takeFile } from "./batch-intake.ts";
 import { endBatch, sweepBatches } from "./batch-results.ts";
 import {
@@ -26,8 +34,13 @@ export interface BatchRunnerOptions extends BatchContext {
   send: SendLine;
   /** Lines that this process has under way at most. */
   concurrency: number;
+  /** How late ingresses and workers do what is due: milliseconds, the 99th percentile. */
+  delayMs(): Promise<number>;
   log: Logger;
 }
+
+/** The share of lines that goes on where processes are late. */
+const yieldShare = 0.7;
 
 export class BatchRunner {
   readonly #options: BatchRunnerOptions;
@@ -64,6 +77,12 @@ export class BatchRunner {
         everyMs: batchesSweptEveryMs,
         run: () => sweepBatches(options),
         failed: "outdated batches could not be deleted",
+      }),
+      new PeriodicTask({
+        ...task,
+        everyMs: batchYieldEveryMs,
+        run: () => this.#yield(),
+        failed: "the delays of processes could not be read",
       }),
     ];
   }
@@ -154,6 +173,11 @@ export class BatchRunner {
       .filter(({ chunk }) => (this.#pauses.get(chunk.batch_id)?.until ?? 0) <= now)
       .reduce((sum, { waitingLines }) => sum + waitingLines, 0);
     return waiting < this.#slots.limit;
+  }
+
+  /** Other requests are slow where processes are late, so fewer lines run. */
+  async #yield(): Promise<void> {
+    if (this.#slots.taken > 0 && (await this.#options.delayMs()) > batchDelayMsMax) this.#slots.reduce(yieldShare);
   }
 
   async #renew(): Promise<void> {

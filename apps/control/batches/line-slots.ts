@@ -1,6 +1,6 @@
 /**
- * The lines that a process has under way. Their number falls by half when an ingress is busy, and
- * grows again with each answered line, so batches take the capacity that others leave.
+ * The lines that a process has under way. Their number falls when ingresses or workers are busy,
+ * and grows again with each answered line, so batches take the capacity that others leave.
  */
 import type { Clock } from "#service/clock.ts";
 
@@ -38,12 +38,15 @@ export class LineSlots {
     this.#admit();
   }
 
-  /** At most once a second: lines that began before the reduction are refused too. */
-  reduce(): void {
+  /**
+   * Leaves this share of them. At most once a second: lines that began before the reduction are
+   * refused too.
+   */
+  reduce(share = 0.5): void {
     const now = this.#clock.now();
     if (now - this.#reducedAt < reducedEveryMs) return;
     this.#reducedAt = now;
-    this.#limit = Math.max(1, this.#limit / 2);
+    this.#limit = Math.max(1, this.#limit * share);
   }
 
   #admit(): void {

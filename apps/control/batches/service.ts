@@ -6,6 +6,9 @@ import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { ObjectStore } from "#objects/object-store.ts";
 import type { Clock } from "#service/clock.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import { lateReportMs, type ProcessReport, readProcessReports } from "#service/process-reports.ts";
+import type { Redis } from "#service/redis.ts";
 import type { ControlConfig } from "../config.ts";
 import type { Database } from "../database/database.ts";
 import type { FileStore } from "../files/file-store.ts";
@@ -21,6 +24,9 @@ import { batchFilesOf, batchObjectsOf } from "./storage.ts";
 export interface BatchServiceOptions {
   database: Database;
   config: ControlConfig;
+  /** A connection of the purpose `request`. */
+  redis: Redis;
+  keyspace: Keyspace;
   catalogue(): Catalogue;
   files: FileStore;
   objects: ObjectStore;
@@ -37,10 +43,31 @@ const noIngress: Failure = {
   message: "This gateway runs no batches: its operator has not set INGRESS_URL.",
 };
 
+/** The mean of ingresses, or of workers where it is greater: one that is ill hardly counts. */
+export function delayOf(reports: readonly ProcessReport[], now: number): number {
+  const means = (["ingress", "worker"] as const).map((role) => {
+    const current = reports.filter((report) => report.role === role && now - report.at < lateReportMs);
+    return current.reduce((sum, { eventLoopDelayMs }) => sum + eventLoopDelayMs, 0) / Math.max(1, current.length);
+  });
+  return Math.max(...means);
+}
+
 /** Serves batches; undefined if control does not know where ingresses are. */
 export function openBatches(
   server: FastifyInstance,
-  { database, config, catalogue, files, objects, secret, internalSecret, clock, log }: BatchServiceOptions,
+  {
+    database,
+    redis,
+    keyspace,
+    config,
+    catalogue,
+    files,
+    objects,
+    secret,
+    internalSecret,
+    clock,
+    log,
+  }: BatchServiceOptions,
 ): (BatchService & AsyncDisposable) | undefined {
   const { ingressUrl, batchConcurrency, batchLinesMax, accountBatchesMax, accountBatchTokensMax } = config;
   if (ingressUrl === "") {
@@ -74,7 +101,8 @@ export function openBatches(
     },
   };
   const sender = new LineSender({ ingressUrl, secret: internalSecret, connectionsMax: batchConcurrency, clock });
-  const runner = new BatchRunner({ ...context, send: sender.send, concurrency: batchConcurrency, log });
+  const delayMs = async () => delayOf(await readProcessReports(redis, keyspace, clock.epoch()), clock.epoch());
+  const runner = new BatchRunner({ ...context, send: sender.send, concurrency: batchConcurrency, delayMs, log });
   const service: BatchService = { ...context, findFile: (account, id) => files.find(account, id), wake: runner.wake };
   addOpenAiBatchRoutes(server, service);
   addAnthropicBatchRoutes(server, service);

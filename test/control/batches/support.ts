@@ -74,8 +74,19 @@ export const contextOf = (database: Database, directory: string): BatchContext =
   };
 };
 
-export const startRunner = (context: BatchContext, send: SendLine, concurrency = 64): BatchRunner =>
-  new BatchRunner({ ...context, send, concurrency, log: pino({ level: process.env.TEST_LOGS ? "warn" : "silent" }) });
+export const startRunner = (
+  context: BatchContext,
+  send: SendLine,
+  concurrency = 64,
+  delayMs = async () => 0,
+): BatchRunner =>
+  new BatchRunner({
+    ...context,
+    send,
+    concurrency,
+    delayMs,
+    log: pino({ level: process.env.TEST_LOGS ? "warn" : "silent" }),
+  });
 
 /** An account with one key. */
 export async function addAccount(database: Database, account: string): Promise<void> {
