@@ -171,6 +171,8 @@ export const alertsEveryMs = 30_000;
 export const expiringMs = 7 * 86_400_000;
 /** A revocation raises an alert for so long after it. */
 export const revokedRecentlyMs = 86_400_000;
+/** The same for a webhook that was disabled. */
+export const disabledRecentlyMs = 86_400_000;
 /** Alerts of one statement. */
 export const raisedTogetherMax = 200;
 /**
@@ -263,7 +265,7 @@ export const batchRenewEveryMs = 2_000;
 export const batchEveryMs = 500;
 /** How often the delays of processes are read while lines run, and from when on fewer run. */
 export const batchYieldEveryMs = 1_000;
-export const batchDelayMsMax = 10;
+export const batchDelayMsMax = 4;
 /** A request of a batch; a longer one is larger than the bodies that ingresses take by default. */
 export const batchLineBytesMax = 32 << 20;
 /** Faults of an input that are listed. */

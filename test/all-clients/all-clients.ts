@@ -64,11 +64,12 @@ if (older.length > 0) {
 
 await using service = await startFilesGateway({
   catalogue: catalogue(),
+  withBatches: true,
   workers: ["chat=64,image=4,audio=8,background=16"],
   environment: { KEEP_ALIVE_MS: String(keepAliveMs) },
 });
 const { gateway } = service;
-const keys = [gateway.key, await gateway.createKey(resumableGroup)];
+const keys = [await service.addAccount("plain"), await service.addAccount("resumable", resumableGroup)];
 
 async function outcomeOf(client: Client, upstream: ConversationDialect, installed: Installation, key: string) {
   const folder = await mkdtemp(join(tmpdir(), "sluice-client-"));

@@ -222,3 +222,32 @@ test("an address of the webhook that is none is refused at start", () => {
   assert.throws(of("file:///etc/passwd"), /ALERT_WEBHOOK_URL must be an http or https address/);
   assert.throws(of("hooks"), /ALERT_WEBHOOK_URL/);
 });
+
+onPostgres("a webhook that was disabled because its receiver failed raises an alert", async (database) => {
+  using opened = alertsOf(database);
+  const account = `acct-${process.pid}-${++spaces}`;
+  const now = Date.now();
+  await database
+    .insertInto("accounts")
+    .values({ id: account, name: "a", created_at: new Date(), disabled_at: null })
+    .execute();
+  for (const [id, reason, disabledAt] of [
+    ["w1", "gone", now - 1_000],
+    ["w2", "person", now - 1_000],
+    ["w3", "failing", now - 2 * day],
+  ] as const)
+    await database
+      .insertInto("webhooks")
+      .values({
+        ...{ id, account, name: `name of ${id}`, url: "https://example.com/", events: "[]", secret: "" },
+        ...{ created_at: new Date(), disabled_at: new Date(disabledAt), disabled_reason: reason },
+      })
+      .execute();
+  await opened.alerts.run();
+  assert.deepEqual(
+    opened.raised
+      .filter((alert) => alert.account === account)
+      .map(({ kind, subject, detail }) => [kind, subject, detail]),
+    [["webhook.disabled", "webhook w1", { name: "name of w1", reason: "gone" }]],
+  );
+});

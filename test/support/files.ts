@@ -10,8 +10,8 @@ export interface FilesGateway extends AsyncDisposable {
   readonly control: TestControl;
   /** The directory of the object store. */
   readonly directory: string;
-  /** A key of a new account. */
-  addAccount(id: string): Promise<string>;
+  /** A key of a new account, in the group `default` unless told otherwise. */
+  addAccount(id: string, group?: string): Promise<string>;
   /** The names of all objects. */
   objects(): Promise<string[]>;
 }
@@ -53,9 +53,9 @@ export async function startFilesGateway(
     gateway,
     control,
     directory: objects,
-    async addAccount(id) {
+    async addAccount(id, group = "default") {
       await control.call("POST", "/accounts", { id, name: id });
-      const response = await control.call("POST", "/keys", { account: id, name: "test", group: "default" });
+      const response = await control.call("POST", "/keys", { account: id, name: "test", group });
       const { key } = (await response.json()) as { key: string };
       return key;
     },

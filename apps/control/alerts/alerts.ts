@@ -1,6 +1,7 @@
 /**
- * Raises alerts: when 80 % and 100 % of a budget are spent, when a key expires within a week, and
- * when a key was revoked. Each occasion raises one alert, whichever process notices it first.
+ * Raises alerts: when 80 % and 100 % of a budget are spent, when a key expires within a week, when
+ * a key was revoked, and when a webhook was disabled because its receiver failed. Each occasion
+ * raises one alert, whichever process notices it first.
  */
 
 import { randomUUID } from "node:crypto";
@@ -16,7 +17,14 @@ import type { Keyspace } from "#service/keyspace.ts";
 import { PeriodicTask } from "#service/periodic-task.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisEpoch } from "#service/shared-clock.ts";
-import { alertsEveryMs, budgetSubjectsAtOnce, expiringMs, raisedTogetherMax, revokedRecentlyMs } from "../bounds.ts";
+import {
+  alertsEveryMs,
+  budgetSubjectsAtOnce,
+  disabledRecentlyMs,
+  expiringMs,
+  raisedTogetherMax,
+  revokedRecentlyMs,
+} from "../bounds.ts";
 import type { InstallationValues } from "../config.ts";
 import type { Database } from "../database/database.ts";
 import { type BudgetSubject, budgetSubjects } from "../ledger/budget-subjects.ts";
@@ -83,7 +91,11 @@ export class Alerts {
 
   async #run(): Promise<void> {
     const now = this.#options.clock.epoch();
-    const due = [...(await this.#aboutBudgets(now)), ...(await this.#aboutKeys(now))];
+    const due = [
+      ...(await this.#aboutBudgets(now)),
+      ...(await this.#aboutKeys(now)),
+      ...(await this.#aboutWebhooks(now)),
+    ];
     const fresh = due.filter(({ occasion }) => !this.#raisedOccasions.has(occasion));
     for (let start = 0; start < fresh.length; start += raisedTogetherMax)
       await this.#raise(fresh.slice(start, start + raisedTogetherMax), new Date(now));
@@ -130,6 +142,19 @@ export class Alerts {
       const detail = { name, ...(revoked_at === null ? { expiresAt: at } : { revokedAt: at }) };
       return { kind, account, subject: `key ${id}`, detail, occasion: `${kind} ${id} ${at}` };
     });
+  }
+
+  async #aboutWebhooks(now: number): Promise<Alert[]> {
+    const rows = await this.#options.database
+      .selectFrom("webhooks")
+      .select(["id", "name", "account", "disabled_at", "disabled_reason"])
+      .where("disabled_reason", "in", ["gone", "failing"])
+      .where("disabled_at", ">", new Date(now - disabledRecentlyMs))
+      .execute();
+    return rows.map(({ id, name, account, disabled_at, disabled_reason: reason }) => ({
+      ...{ kind: "webhook.disabled", account, subject: `webhook ${id}`, detail: { name, reason } },
+      occasion: `webhook.disabled ${id} ${disabled_at?.toISOString()}`,
+    }));
   }
 
   async #drop(now: number): Promise<void> {

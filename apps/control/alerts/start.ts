@@ -67,6 +67,7 @@ const titles: Record<Alert["kind"], string> = {
   "budget.spent": "A budget is spent",
   "key.expiring": "A key expires soon",
   "key.revoked": "A key was revoked",
+  "webhook.disabled": "A webhook was disabled because its receiver failed",
 };
 
 const titleOf = ({ kind, subject }: Alert): string => `${titles[kind]}: ${subject}`;

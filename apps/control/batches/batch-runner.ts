@@ -41,6 +41,8 @@ export interface BatchRunnerOptions extends BatchContext {
 
 /** The share of lines that goes on where processes are late. */
 const yieldShare = 0.7;
+/** The share of all lines that may run that always does. */
+const leastShare = 1 / 8;
 
 export class BatchRunner {
   readonly #options: BatchRunnerOptions;
@@ -175,9 +177,14 @@ export class BatchRunner {
     return waiting < this.#slots.limit;
   }
 
-  /** Other requests are slow where processes are late, so fewer lines run. */
+  /**
+   * Other requests are slow where processes are late, so fewer lines run; some always do, because
+   * their time is limited.
+   */
   async #yield(): Promise<void> {
-    if (this.#slots.taken > 0 && (await this.#options.delayMs()) > batchDelayMsMax) this.#slots.reduce(yieldShare);
+    const { concurrency, delayMs } = this.#options;
+    if (this.#slots.taken > 0 && (await delayMs()) > batchDelayMsMax)
+      this.#slots.reduce(yieldShare, concurrency * leastShare);
   }
 
   async #renew(): Promise<void> {

@@ -39,14 +39,14 @@ export class LineSlots {
   }
 
   /**
-   * Leaves this share of them. At most once a second: lines that began before the reduction are
-   * refused too.
+   * Leaves this share of them, and no fewer than `least`. At most once a second: lines that began
+   * before the reduction are refused too.
    */
-  reduce(share = 0.5): void {
+  reduce(share = 0.5, least = 1): void {
     const now = this.#clock.now();
     if (now - this.#reducedAt < reducedEveryMs) return;
     this.#reducedAt = now;
-    this.#limit = Math.max(1, this.#limit * share);
+    this.#limit = Math.min(this.#limit, Math.max(least, this.#limit * share));
   }
 
   #admit(): void {

@@ -1,6 +1,7 @@
 // @ts-nocheck: all-clients.ts installs its packages, beside the project.
 /** Anthropic's JavaScript client or, with the argument `vertex`, the one for Vertex AI. */
 import assert from "node:assert/strict";
+import { setTimeout as delay } from "node:timers/promises";
 import Anthropic, { toFile } from "@anthropic-ai/sdk";
 import {
   assertBroken,
@@ -47,6 +48,24 @@ async function useFiles() {
   const answer = await own.messages.create({ model, max_tokens: 2000, messages: [{ role: "user", content }] });
   assert.ok(textOf(answer).includes("hello there"));
   assert.equal((await files.delete(file.id)).id, file.id);
+}
+
+async function useBatches() {
+  const { batches } = messages;
+  const params = { model, max_tokens: 2_000, messages: [hello] };
+  let batch = await batches.create({ requests: ["a", "b"].map((custom_id) => ({ custom_id, params })) });
+  while (batch.processing_status !== "ended") {
+    await delay(200);
+    batch = await batches.retrieve(batch.id);
+  }
+  const results = [];
+  for await (const { custom_id, result } of await batches.results(batch.id))
+    results.push([custom_id, textOf(result.message)]);
+  assert.deepEqual(results, [
+    ["a", greeting],
+    ["b", greeting],
+  ]);
+  assert.equal((await batches.delete(batch.id)).id, batch.id);
 }
 
 /** Runs the body for both models, whole and streamed; `ask` adds the model and the thinking. */
@@ -97,7 +116,7 @@ await run({
     assert.ok((await messages.countTokens({ model, messages: [hello] })).input_tokens > 0);
   },
   ...(!isVertex && modelList),
-  ...(!isVertex && { files: useFiles }),
+  ...(!isVertex && { files: useFiles, batches: useBatches }),
   "broken stream": () => assertBroken(texts(broken)),
   "keep-alives": () => assertPaused(texts(paused)),
   "wrong key": () =>

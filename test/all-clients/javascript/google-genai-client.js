@@ -1,6 +1,7 @@
 // @ts-nocheck: all-clients.ts installs its packages, beside the project.
 /** Google's JavaScript client. */
 import assert from "node:assert/strict";
+import { setTimeout as delay } from "node:timers/promises";
 import { ApiError, GoogleGenAI } from "@google/genai";
 import {
   assertBroken,
@@ -20,7 +21,7 @@ import {
 } from "./checks.js";
 
 const clientOf = (apiKey) => new GoogleGenAI({ apiKey, httpOptions: { baseUrl: url } });
-const { models, chats, files } = clientOf(key);
+const { models, chats, files, batches } = clientOf(key);
 const declaration = { name: "get_weather", description: "Says the weather of a city.", parametersJsonSchema: schema };
 const tools = [{ functionDeclarations: [declaration] }];
 
@@ -83,6 +84,18 @@ await run({
     const { text } = await models.generateContent({ model, contents: [{ role: "user", parts }] });
     assert.ok(text.includes("hello there"), text);
     await files.delete({ name: file.name });
+  },
+  batches: async () => {
+    const request = { contents: [{ role: "user", parts: [{ text: "hello there" }] }] };
+    let job = await batches.create({ model, src: [request, request] });
+    while (["JOB_STATE_PENDING", "JOB_STATE_RUNNING", "JOB_STATE_QUEUED"].includes(job.state)) {
+      await delay(200);
+      job = await batches.get({ name: job.name });
+    }
+    assert.equal(job.state, "JOB_STATE_SUCCEEDED");
+    const texts = job.dest.inlinedResponses.map(({ response }) => response.candidates[0].content.parts[0].text);
+    assert.deepEqual(texts, [greeting, greeting]);
+    await batches.delete({ name: job.name });
   },
   "broken stream": () => assertBroken(texts(broken)),
   "keep-alives": () => assertPaused(texts(paused)),

@@ -198,6 +198,35 @@ await run({
     const completed = await uploads.complete(upload.id, { part_ids: [part.id] });
     assert.equal(await (await files.content(completed.file.id)).text(), "a text");
   },
+  batches: async () => {
+    const { files, batches } = client;
+    const body = { model, messages: [hello] };
+    const lines = ["a", "b"].map((custom_id) =>
+      JSON.stringify({ custom_id, method: "POST", url: "/v1/chat/completions", body }),
+    );
+    const input = await files.create({
+      file: await toFile(Buffer.from(lines.join("\n")), "in.jsonl"),
+      purpose: "batch",
+    });
+    const place = { endpoint: "/v1/chat/completions", completion_window: "24h" };
+    let batch = await batches.create({ input_file_id: input.id, ...place });
+    while (!["completed", "failed", "expired", "cancelled"].includes(batch.status)) {
+      await delay(200);
+      batch = await batches.retrieve(batch.id);
+    }
+    assert.deepEqual([batch.status, batch.request_counts.completed], ["completed", 2]);
+    const results = (await (await files.content(batch.output_file_id)).text())
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    assert.deepEqual(
+      results.map(({ custom_id, response }) => [custom_id, response.body.choices[0].message.content]),
+      [
+        ["a", greeting],
+        ["b", greeting],
+      ],
+    );
+  },
   "broken stream": async () => {
     await assertBroken(chatTexts(broken));
     await assertBroken(responseTexts(broken));

@@ -1,5 +1,7 @@
 """Anthropic's Python client."""
 
+import time
+
 import anthropic
 from anthropic import beta_tool
 from checks import Answer, assert_broken, assert_used_tool, broken, get_weather, greeting, key, model, paused, paused_text, question, reasoner, run, schema, url
@@ -98,6 +100,19 @@ def delta_text(event):
     return event.delta.text if event.type == "content_block_delta" and event.delta.type == "text_delta" else ""
 
 
+def batches():
+    requests = [{"custom_id": name, "params": {"model": model, "max_tokens": 2000, "messages": hello}} for name in ("a", "b")]
+    batch = client.messages.batches.create(requests=requests)
+    assert batch.id in [listed.id for listed in client.messages.batches.list(limit=20)]
+    while batch.processing_status != "ended":
+        time.sleep(0.2)
+        batch = client.messages.batches.retrieve(batch.id)
+    assert batch.request_counts.succeeded == 2, batch
+    results = list(client.messages.batches.results(batch.id))
+    assert [(result.custom_id, text_of(result.result.message)) for result in results] == [("a", greeting), ("b", greeting)], results
+    assert client.messages.batches.delete(batch.id).id == batch.id
+
+
 def files():
     stored = getattr(client, "files", None) or client.beta.files
     file = stored.upload(file=("a.txt", b"a text", "text/plain"))
@@ -128,6 +143,7 @@ run(
     tool_runner,
     structured_output,
     files,
+    batches,
     wrong_key,
     broken_stream,
     keep_alives,

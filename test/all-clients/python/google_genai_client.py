@@ -1,6 +1,7 @@
 """Google's Python client."""
 
 import io
+import time
 
 from checks import Answer, assert_broken, assert_used_tool, broken, get_weather, greeting, key, model, paused, paused_text, question, reasoner, run, schema, url
 from google import genai
@@ -84,6 +85,18 @@ def wrong_key():
             raise AssertionError("no error")
 
 
+def batches():
+    contents = [{"role": "user", "parts": [{"text": "hello there"}]}]
+    job = client.batches.create(model=model, src=[{"contents": contents}] * 2, config={"display_name": "two"})
+    assert job.name in [listed.name for listed in client.batches.list()]
+    while job.state.name in ("JOB_STATE_PENDING", "JOB_STATE_RUNNING", "JOB_STATE_QUEUED"):
+        time.sleep(0.2)
+        job = client.batches.get(name=job.name)
+    assert (job.state.name, job.display_name) == ("JOB_STATE_SUCCEEDED", "two"), job
+    assert [each.response.text for each in job.dest.inlined_responses] == [greeting] * 2, job
+    client.batches.delete(name=job.name)
+
+
 def files():
     file = client.files.upload(file=io.BytesIO(b"a text"), config={"mime_type": "text/plain", "display_name": "a"})
     assert client.files.get(name=file.name).display_name == "a"
@@ -112,6 +125,7 @@ run(
     streamed_tool_loop,
     structured_output,
     files,
+    batches,
     wrong_key,
     broken_stream,
     keep_alives,

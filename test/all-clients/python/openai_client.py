@@ -223,6 +223,21 @@ def response_text(event):
     return event.delta if event.type == "response.output_text.delta" else ""
 
 
+def batches():
+    body = {"model": model, "messages": hello}
+    lines = [json.dumps({"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": body}) for name in ("a", "b")]
+    file = client.files.create(file=("in.jsonl", "\n".join(lines).encode()), purpose="batch")
+    batch = client.batches.create(input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h", metadata={"run": "1"})
+    assert batch.id in [listed.id for listed in client.batches.list(limit=20)]
+    while batch.status not in ("completed", "failed", "expired", "cancelled"):
+        time.sleep(0.2)
+        batch = client.batches.retrieve(batch.id)
+    assert (batch.status, batch.request_counts.completed, batch.metadata) == ("completed", 2, {"run": "1"}), batch
+    results = [json.loads(line) for line in client.files.content(batch.output_file_id).text.splitlines()]
+    assert [result["custom_id"] for result in results] == ["a", "b"], results
+    assert all(result["response"]["body"]["choices"][0]["message"]["content"] == greeting for result in results), results
+
+
 def files():
     text = b'{"custom_id": "a"}\n'
     file = client.files.create(file=("a.jsonl", text), purpose="batch")
@@ -261,6 +276,7 @@ run(
     compaction,
     structured_output,
     files,
+    batches,
     wrong_key,
     broken_stream,
     keep_alives,

@@ -13,6 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { assertTotals } from "../ledger-support.ts";
+import { startBatches } from "./batches.ts";
 import type { Call } from "./call.ts";
 import {
   doneAgain,
@@ -63,6 +64,8 @@ export interface ChaosResult {
   struck: readonly StruckAndHealed[];
   samples: readonly Sample[];
   upstreamRequests: number;
+  /** Batches of requests, each over and checked. */
+  batches: number;
   /** Answers that the upstream produced again after a fault. */
   doneAgain: number;
   records: number;
@@ -93,6 +96,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     tell(`${topology} runs; ${callers} callers send for ${seconds(Math.max(0, faultsUntil - Date.now()))}`);
 
     load.add(callers);
+    const batchLoad = await startBatches(stack, seed);
     const sampler = startSampler(stack, () => load.calls.length);
     const startedAt = Date.now();
     const resultOf = (struck: readonly StruckAndHealed[], violations: Violation[]): ChaosResult => ({
@@ -104,6 +108,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
       struck,
       samples: sampler.samples,
       upstreamRequests: journal.requests,
+      batches: 0,
       doneAgain: 0,
       records: 0,
     });
@@ -113,7 +118,8 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     await load.pause();
     await sampler.stop();
     tell("the faults are over; checking");
-    const violations = await violationsOfSlots(load);
+    const { batches, violations } = await batchLoad.end();
+    violations.push(...(await violationsOfSlots(load)));
     await load.stop();
     violations.push(...(await violationsOfGauges(stack, journal)), ...violationsOfCalls(load.calls, struck));
     const records = await settledRecords(stack, load.calls);
@@ -128,6 +134,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     return {
       ...resultOf(struck, violations),
       isWhole: true,
+      batches,
       doneAgain: doneAgain(records, journal),
       records: records.length,
     };

@@ -39,7 +39,7 @@ function textOf(result: ChaosResult): string {
   const outcomes = Object.entries(outcomesOf(result)).sort(([one], [other]) => one.localeCompare(other));
   return [
     ...(isWhole ? [] : ["The run was stopped: the ledger, and what is left over, were not checked.", ""]),
-    `Topology ${options.topology}, seed ${options.seed}, ${options.minutes} minutes, ${options.callers} callers: ${calls.length} calls, ${upstreamRequests} requests of the upstream, ${result.doneAgain} answers produced again after a fault, ${records} usage records, ${struck.length} faults, ${violations.length} broken promises.`,
+    `Topology ${options.topology}, seed ${options.seed}, ${options.minutes} minutes, ${options.callers} callers: ${calls.length} calls, ${result.batches} batches, ${upstreamRequests} requests of the upstream, ${result.doneAgain} answers produced again after a fault, ${records} usage records, ${struck.length} faults, ${violations.length} broken promises.`,
     "",
     row(["fault", "times", "slowest recovery, s"]),
     "| --- | ---: | ---: |",

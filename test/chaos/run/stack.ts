@@ -102,6 +102,8 @@ export async function startStack(topologyName: TopologyName, directory: string):
     SIMULATOR_URL: `http://127.0.0.1:${servers.upstream.port}`,
     PORT: "0",
     LOG_LEVEL: "error",
+    INTERNAL_SECRET: "the secret of ingress and control in chaos runs",
+    CONTROL_INTERNAL_URL: `unix:${join(directory, "control.sock")}`,
   };
   const control = await startMembers(members, environment, { directory, ingresses, databaseUrl: servers.databaseUrl });
   const urls = ingresses.map(({ port }) => `http://127.0.0.1:${port}`);
@@ -178,7 +180,15 @@ async function startMembers(
   };
   let control: ControlProcess | undefined;
   await add("control", "control", async (own) => {
-    control = await startControlProcess({ ...own, DATABASE_URL: databaseUrl, CONTROL_CALLS_PER_MINUTE: "100000" });
+    control = await startControlProcess({
+      ...own,
+      DATABASE_URL: databaseUrl,
+      CONTROL_CALLS_PER_MINUTE: "100000",
+      CONTROL_INTERNAL_ADDRESS: String(environment.CONTROL_INTERNAL_URL),
+      FILES_DIRECTORY: join(directory, "files"),
+      INGRESS_URL: `http://127.0.0.1:${ingresses[0]?.port}`,
+      BATCH_CONCURRENCY: "8",
+    });
     return control.role;
   });
   for (const [place, proxy] of ingresses.entries())
