@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import OpenAI, { toFile } from "openai";
+import { plotOf } from "../chaos/run/plot.ts";
 import { startControlProcess } from "../support/control.ts";
 import { startGateway } from "../support/gateway.ts";
 import { startPostgres } from "../support/postgres.ts";
@@ -170,25 +171,8 @@ process.stdout.write(
     ),
   ].join("\n")}\n`,
 );
-if (plotFile !== undefined) await writeFile(plotFile, plotOf(memory));
-
-/** A plot of memory over time, as SVG. */
-function plotOf(series: typeof memory): string {
-  const [width, height, left, bottom] = [640, 240, 50, 30];
-  const samples = [...series.values()].flat();
-  const secondsMax = Math.max(...samples.map(([second]) => second));
-  const mebibytesMax = Math.ceil(Math.max(...samples.map(([, mebibytes]) => mebibytes)) / 100) * 100;
-  const x = (second: number) => (left + (second / secondsMax) * (width - left - 90)).toFixed(1);
-  const y = (mebibytes: number) => ((1 - mebibytes / mebibytesMax) * (height - bottom - 10) + 10).toFixed(1);
-  const colours = ["#1864ab", "#2b8a3e", "#c92a2a"];
-  const curves = [...series].map(([name, points], place) => {
-    const [second = 0, mebibytes = 0] = points.at(-1) ?? [];
-    const path = points.map((point) => `${x(point[0])},${y(point[1])}`).join(" ");
-    return `<polyline fill="none" stroke="${colours[place]}" points="${path}"/><text x="${Number(x(second)) + 6}" y="${y(mebibytes)}" fill="${colours[place]}">${name}</text>`;
-  });
-  const ticks = [0, 0.5, 1].map(
-    (share) =>
-      `<text x="${left - 6}" y="${y(share * mebibytesMax)}" text-anchor="end">${share * mebibytesMax}</text><text x="${x(share * secondsMax)}" y="${height - 10}" text-anchor="middle">${(share * secondsMax).toFixed(0)} s</text>`,
-  );
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="11"><rect width="${width}" height="${height}" fill="#fff"/><text x="6" y="10">MiB</text>${ticks.join("")}${curves.join("")}</svg>\n`;
+if (plotFile !== undefined) {
+  const title = `Memory of each process during ${lines.toLocaleString("en")} requests, MiB`;
+  const curves = [...memory].map(([name, points]) => ({ name, points }));
+  await writeFile(plotFile, plotOf({ title, lines: curves, marks: [] }));
 }

@@ -103,7 +103,7 @@ def delta_text(event):
 def batches():
     requests = [{"custom_id": name, "params": {"model": model, "max_tokens": 2000, "messages": hello}} for name in ("a", "b")]
     batch = client.messages.batches.create(requests=requests)
-    assert batch.id in [listed.id for listed in client.messages.batches.list(limit=20)]
+    assert batch.id in [listed.id for listed in client.messages.batches.list(limit=100).data]
     while batch.processing_status != "ended":
         time.sleep(0.2)
         batch = client.messages.batches.retrieve(batch.id)
@@ -117,7 +117,7 @@ def files():
     stored = getattr(client, "files", None) or client.beta.files
     file = stored.upload(file=("a.txt", b"a text", "text/plain"))
     assert stored.retrieve_metadata(file.id).filename == "a.txt"
-    assert file.id in [listed.id for listed in stored.list(limit=1)]
+    assert file.id in [listed.id for listed in stored.list(limit=100).data]
     assert stored.download(file.id).read() == b"a text"
     content = [{"type": "document", "source": {"type": "file", "file_id": file.id}}, {"type": "text", "text": "hello there"}]
     answer = client.messages.create(model=model, max_tokens=2000, messages=[{"role": "user", "content": content}])

@@ -228,7 +228,7 @@ def batches():
     lines = [json.dumps({"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": body}) for name in ("a", "b")]
     file = client.files.create(file=("in.jsonl", "\n".join(lines).encode()), purpose="batch")
     batch = client.batches.create(input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h", metadata={"run": "1"})
-    assert batch.id in [listed.id for listed in client.batches.list(limit=20)]
+    assert batch.id in [listed.id for listed in client.batches.list(limit=100).data]
     while batch.status not in ("completed", "failed", "expired", "cancelled"):
         time.sleep(0.2)
         batch = client.batches.retrieve(batch.id)
@@ -242,7 +242,7 @@ def files():
     text = b'{"custom_id": "a"}\n'
     file = client.files.create(file=("a.jsonl", text), purpose="batch")
     assert client.files.content(file.id).read() == text
-    assert file.id in [listed.id for listed in client.files.list(limit=1)]
+    assert file.id in [listed.id for listed in client.files.list(limit=100).data]
     assert client.files.delete(file.id).deleted
     upload = client.uploads.upload_file_chunked(file=text, filename="b.jsonl", bytes=len(text), mime_type="application/jsonl", purpose="user_data", part_size=10)
     assert client.files.content(upload.file.id).read() == text
