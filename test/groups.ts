@@ -27,7 +27,7 @@ const groups = {
     "simulator/settings.test.ts",
     "worker/{answer,attempt,observability}/*.test.ts",
   ],
-  browsers: ["console/{batches,catalogue-entries,journey,pages}.test.ts"],
+  browsers: ["console/{add-upstream,batches,catalogue-entries,journey,pages}.test.ts"],
   clients: ["clients/*.test.ts"],
   control: [
     "control/{access,alerts,budgets,catalogue,catalogue-diff,catalogue-entries,conditions,content,credentials,exposure,input,keys}.test.ts",

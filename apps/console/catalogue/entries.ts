@@ -15,7 +15,7 @@ const everyMs = 5_000;
 export const useEntries = () => useRead("listCatalogueEntries", {}, { everyMs });
 
 /** A change is based on the version that the person has seen. */
-const basedOn = ({ revision }: Pick<Entries, "revision">) => ({ ifMatch: `"${revision}"` });
+export const basedOn = ({ revision }: Pick<Entries, "revision">) => ({ ifMatch: `"${revision}"` });
 
 interface EntryName {
   kind: EntryKind;

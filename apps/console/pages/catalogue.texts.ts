@@ -3,7 +3,15 @@ import { translated } from "../app/texts.ts";
 export const useCatalogueTexts = translated({
   en: {
     about: "Models, prices, routes and upstreams. Every process follows a change within five seconds.",
-    tabs: { models: "Models", upstreams: "Upstreams", groups: "Groups", queues: "Queues", file: "File" },
+    tabs: {
+      models: "Models",
+      upstreams: "Upstreams",
+      credentials: "Credentials",
+      groups: "Groups",
+      queues: "Queues",
+      revisions: "Revisions",
+      file: "File",
+    },
     addUpstream: "Add an upstream",
     addModel: "Add a model",
     addGroup: "Add a group",
@@ -34,7 +42,15 @@ export const useCatalogueTexts = translated({
   },
   zh: {
     about: "模型、价格、路由与上游。更改后，每个进程会在五秒内生效。",
-    tabs: { models: "模型", upstreams: "上游", groups: "分组", queues: "队列", file: "文件" },
+    tabs: {
+      models: "模型",
+      upstreams: "上游",
+      credentials: "凭据",
+      groups: "分组",
+      queues: "队列",
+      revisions: "修订",
+      file: "文件",
+    },
     addUpstream: "添加上游",
     addModel: "添加模型",
     addGroup: "添加分组",

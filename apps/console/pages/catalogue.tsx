@@ -2,6 +2,8 @@
 import { Alert, Button, Stack, Tabs, Text } from "@mantine/core";
 import { useMemo } from "react";
 import { useFilters } from "../app/address.ts";
+import { AddUpstream } from "../catalogue/add-upstream.tsx";
+import { CredentialsTab } from "../catalogue/credentials-tab.tsx";
 import {
   type Entries,
   type Entry,
@@ -13,6 +15,7 @@ import {
 } from "../catalogue/entries.ts";
 import { askToRemove, EntryDialog } from "../catalogue/entry-dialog.tsx";
 import { FileTab } from "../catalogue/file-tab.tsx";
+import { RevisionsTab } from "../catalogue/revisions-tab.tsx";
 import { isEditable, SourceBadge } from "../catalogue/source-badge.tsx";
 import { openDialog } from "../parts/dialogs.tsx";
 import { Cut, useCurrency } from "../parts/facts.tsx";
@@ -23,7 +26,7 @@ import { RowMenu } from "../parts/row-menu.tsx";
 import { DataTable, useColumns } from "../parts/table.tsx";
 import { useCatalogueTexts } from "./catalogue.texts.ts";
 
-const tabNames = ["models", "upstreams", "groups", "queues", "file"] as const;
+const tabNames = ["models", "upstreams", "credentials", "groups", "queues", "revisions", "file"] as const;
 type TabName = (typeof tabNames)[number];
 
 export function Catalogue() {
@@ -45,7 +48,17 @@ export function Catalogue() {
           {tab === "file" ? (
             <FileTab />
           ) : (
-            <Loaded from={entries}>{(value) => <EntriesTab entries={value} tab={tab} />}</Loaded>
+            <Loaded from={entries}>
+              {(value) =>
+                tab === "credentials" ? (
+                  <CredentialsTab isReadOnly={value.isReadOnly} />
+                ) : tab === "revisions" ? (
+                  <RevisionsTab entries={value} />
+                ) : (
+                  <EntriesTab entries={value} tab={tab} />
+                )
+              }
+            </Loaded>
           )}
         </Tabs.Panel>
       </Tabs>
@@ -56,18 +69,31 @@ export function Catalogue() {
 const kinds = { models: "model", upstreams: "upstream", groups: "group", queues: "queue" } as const;
 const firstEntries = {
   models: { prices: { inputPerMillion: 0, outputPerMillion: 0 }, route: [{ upstream: "", model: "" }] },
-  upstreams: { dialect: "openai-chat", baseUrl: "https://" },
   groups: { models: ["*"] },
   queues: {},
 };
 
-function EntriesTab({ entries, tab }: { entries: Entries; tab: Exclude<TabName, "file"> }) {
+function EntriesTab({
+  entries,
+  tab,
+}: {
+  entries: Entries;
+  tab: Exclude<TabName, "file" | "credentials" | "revisions">;
+}) {
   const t = useCatalogueTexts();
   const add = { models: t.addModel, upstreams: t.addUpstream, groups: t.addGroup, queues: t.addQueue }[tab];
   const create = !entries.isReadOnly && (
     <Button
       style={{ alignSelf: "flex-start" }}
-      onClick={() => openDialog(<EntryDialog entries={entries} kind={kinds[tab]} entry={firstEntries[tab]} />)}
+      onClick={() =>
+        openDialog(
+          tab === "upstreams" ? (
+            <AddUpstream entries={entries} />
+          ) : (
+            <EntryDialog entries={entries} kind={kinds[tab]} entry={firstEntries[tab]} />
+          ),
+        )
+      }
     >
       {add}
     </Button>

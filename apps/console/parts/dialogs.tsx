@@ -9,6 +9,9 @@ import { Form, type FormProps } from "./form.tsx";
 const current = storeOf<{ dialog: ReactNode; id: number }>({ dialog: null, id: 0 });
 const CloseContext = createContext<() => void>(() => undefined);
 
+/** Closes the dialog that `openDialog` has shown. */
+export const useCloseDialog = (): (() => void) => useContext(CloseContext);
+
 /** Shows a dialog in place of the former one, until it closes or the person leaves the page. */
 export function openDialog(dialog: ReactNode): void {
   current.set({ dialog, id: current.get().id + 1 });
