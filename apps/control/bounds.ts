@@ -54,6 +54,8 @@ export const contentSweptEveryMs = 600_000;
 export const revisionsMax = 200;
 /** Characters of the entries of one revision, as JSON. */
 export const documentLengthMax = 2_000_000;
+/** Days of usage in an estimate of other prices. */
+export const estimateDays = 30;
 /** Stored credentials of upstreams. */
 export const credentialsMax = 1_000;
 /** How often a control process looks for changes of others, and for a Redis that lost its data. */

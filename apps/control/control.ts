@@ -36,6 +36,7 @@ import { catalogueHandlers } from "./catalogue/catalogue.ts";
 import { catalogueFileHandlers, LastChange } from "./catalogue/catalogue-file.ts";
 import { CredentialStore, credentialHandlers } from "./catalogue/credentials.ts";
 import { catalogueEntryHandlers } from "./catalogue/entry-handlers.ts";
+import { priceHandlers } from "./catalogue/prices.ts";
 import { catalogueRevisionHandlers } from "./catalogue/revision-handlers.ts";
 import { StoredCatalogue } from "./catalogue/stored-catalogue.ts";
 import { upstreamTestHandlers } from "./catalogue/upstream-tests.ts";
@@ -235,6 +236,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
       }),
       ...catalogueEntryHandlers({ file: config.catalogueFile, watch: catalogue, stored }),
       ...catalogueRevisionHandlers({ file: config.catalogueFile, watch: catalogue, stored }),
+      ...priceHandlers({ stored, catalogue: catalogue.current, environment: deps.environment }),
       ...credentialHandlers(credentials),
       ...upstreamTestHandlers({
         ...{ redis, keyspace, clock },

@@ -16,6 +16,7 @@ import { liveOperations } from "./live.ts";
 import { memberOperations } from "./members.ts";
 import type { Operation } from "./operation.ts";
 import { peopleOperations } from "./people.ts";
+import { priceOperations } from "./prices.ts";
 import { settingsOperations } from "./settings.ts";
 import { tokenOperations } from "./tokens.ts";
 import { usageOperations } from "./usage.ts";
@@ -39,6 +40,7 @@ export const operations = {
   ...catalogueRevisionOperations,
   ...credentialOperations,
   ...vendorOperations,
+  ...priceOperations,
   ...liveOperations,
   ...settingsOperations,
   ...viewOperations,

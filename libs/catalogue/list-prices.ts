@@ -80,8 +80,38 @@ export interface CheckedPrices {
   readonly differences: readonly PriceDifference[];
 }
 
-/** The shipped list. Throws CatalogueFault if the file is damaged. */
-export function readListPrices(file = join(import.meta.dirname, "list-prices.yaml")): ListPrices {
+/** The list as docs/list-models.ts makes it from public data. */
+interface ListedModels {
+  vendors: Record<string, { source: string; hosts: string[]; models: Record<string, ListedModel> }>;
+}
+type ListedModel = Type.Static<typeof modelLimits> & { prices?: object };
+
+/**
+ * The shipped list: prices that were compared with vendors' pages, completed by those of public
+ * data, with limits and capabilities. Throws CatalogueFault if a file is damaged.
+ */
+export function readListPrices(): ListPrices {
+  const compared = readComparedPrices();
+  const file = join(import.meta.dirname, "list-models.json");
+  const { vendors: listed } = JSON.parse(readFileSync(file, "utf8")) as ListedModels;
+  const vendors = { ...compared.vendors };
+  for (const [name, { models, source, hosts }] of Object.entries(listed)) {
+    const own = vendors[name];
+    const priced: Record<string, unknown> = {};
+    const limits: Record<string, Type.Static<typeof modelLimits>> = {};
+    for (const [id, { prices: publicPrices, ...rest }] of Object.entries(models)) {
+      limits[id] = rest;
+      const isCompared = undatedNames(id).some((each) => own !== undefined && Object.hasOwn(own.models, each));
+      if (publicPrices !== undefined && !isCompared) priced[id] = Value.Default(prices, publicPrices);
+    }
+    const all = { ...(priced as ListPrices["vendors"][string]["models"]), ...own?.models };
+    vendors[name] = { source: own?.source ?? source, hosts: own?.hosts ?? hosts, models: all, limits };
+  }
+  return { ...compared, vendors };
+}
+
+/** Only the prices that were compared with vendors' pages. */
+export function readComparedPrices(file = join(import.meta.dirname, "list-prices.yaml")): ListPrices {
   const { value } = readDocument(readFileSync(file), file);
   // typebox fills in no defaults in the values of a record.
   for (const { models } of Object.values(Object(Object(value).vendors)) as { models?: object }[])

@@ -18,6 +18,8 @@ import {
   entriesOf,
   isEmptyDocument,
   mergedValueOf,
+  plainValueOf,
+  type StoredDocument,
   type StoredRevision,
   sectionOf,
   variableFindingsOf,
@@ -31,6 +33,13 @@ export const loadCatalogue = (file: string, environment: Environment): Catalogue
 /** The same, as the file has it: with the models and upstreams that are not offered here. */
 export const loadCatalogueFile = (file: string, environment: Environment): CatalogueFile =>
   checkedFileOf(bytesOf(file), file, environment);
+
+/** Entries that are in force, with their defaults, whatever the environment lacks. */
+export function checkedEntriesOf(document: StoredDocument): CatalogueFile {
+  const shape = shapeOf(structuredClone(plainValueOf(document)));
+  if (shape.kind === "faulty") throw new TypeError("entries in force are valid");
+  return shape.file;
+}
 
 /** The content of a file. Throws only CatalogueFault. */
 export function bytesOf(file: string): Uint8Array {

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { CatalogueFault } from "#catalogue/fault.ts";
-import { type CheckedPrices, readListPrices } from "#catalogue/list-prices.ts";
+import { type CheckedPrices, readComparedPrices } from "#catalogue/list-prices.ts";
 import { loadCatalogueFile } from "#catalogue/load.ts";
 import { pricesCommand } from "../../apps/cli/prices.ts";
 
@@ -41,7 +41,7 @@ ${more}models:
 ${models}`;
 
 test("the shipped list has a date, and the shipped catalogue agrees with it", () => {
-  const { date, vendors } = readListPrices();
+  const { date, vendors } = readComparedPrices();
   assert.ok(!Number.isNaN(Date.parse(date)));
   for (const { source, hosts } of Object.values(vendors)) {
     assert.match(source, /^https:\/\//);
@@ -126,5 +126,5 @@ test("what cannot be compared is refused with a reason", async () => {
   assert.match(missing.err, /no such file/);
   const damaged = join(directory, "list.yaml");
   await writeFile(damaged, "date: today\n");
-  assert.throws(() => readListPrices(damaged), CatalogueFault);
+  assert.throws(() => readComparedPrices(damaged), CatalogueFault);
 });

@@ -28,6 +28,7 @@ import { catalogueHandlers } from "../../apps/control/catalogue/catalogue.ts";
 import { catalogueFileHandlers, LastChange } from "../../apps/control/catalogue/catalogue-file.ts";
 import { CredentialStore, credentialHandlers } from "../../apps/control/catalogue/credentials.ts";
 import { catalogueEntryHandlers } from "../../apps/control/catalogue/entry-handlers.ts";
+import { priceHandlers } from "../../apps/control/catalogue/prices.ts";
 import { catalogueRevisionHandlers } from "../../apps/control/catalogue/revision-handlers.ts";
 import { StoredCatalogue } from "../../apps/control/catalogue/stored-catalogue.ts";
 import { upstreamTestHandlers } from "../../apps/control/catalogue/upstream-tests.ts";
@@ -189,6 +190,7 @@ export async function startApi(database: Database): Promise<TestApi> {
       }),
       ...catalogueEntryHandlers({ file, watch, stored }),
       ...catalogueRevisionHandlers({ file, watch, stored }),
+      ...priceHandlers({ stored, catalogue: watch.current, environment: {} }),
       ...credentialHandlers(credentials),
       ...upstreamTestHandlers({
         ...{ redis, keyspace, clock: systemClock },
