@@ -1,5 +1,5 @@
 /** docs/clients-matrix.md: what a run of all clients printed. */
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
@@ -27,15 +27,17 @@ function markOf(cell: Cell | undefined): string {
   return failed.length === 0 ? `${passed.length} ✓` : `${passed.length} ✓ ${failed.length} ✗`;
 }
 
-export function tableOf(rows: readonly Row[]): string {
-  const lines = [
-    ["client", "packages", ...conversationDialects],
-    ...rows.map(({ client, packages, cells, skipped }) => [
-      client.name,
-      packages,
-      ...conversationDialects.map((upstream) => (skipped === undefined ? markOf(cells.get(upstream)) : "skipped")),
-    ]),
-  ];
+const cellsOf = (rows: readonly Row[]): string[][] =>
+  rows.map(({ client, packages, cells, skipped }) => [
+    client.name,
+    packages,
+    ...conversationDialects.map((upstream) => (skipped === undefined ? markOf(cells.get(upstream)) : "skipped")),
+  ]);
+
+export const tableOf = (rows: readonly Row[]): string => tableWith(cellsOf(rows));
+
+function tableWith(rows: readonly string[][]): string {
+  const lines = [["client", "packages", ...conversationDialects], ...rows];
   const widths = (lines[0] as string[]).map((_, column) =>
     Math.max(...lines.map((line) => (line[column] as string).length)),
   );
@@ -79,19 +81,72 @@ function checksOf(rows: readonly Row[]): string[] {
   return [...byClient].map(([client, names]) => `- **${client}**: ${[...names].join(", ")}`);
 }
 
-/** Writes the page for a run of all clients, whether all checks passed or not. */
-export async function writeMatrix(rows: readonly Row[]): Promise<void> {
-  const failures = failuresOf(rows);
-  const skipped = rows.flatMap(({ client, skipped }) =>
-    skipped === undefined ? [] : [`- ${client.name}: ${plain(skipped)}`],
+const page = join(import.meta.dirname, "..", "..", "docs", "clients-matrix.md");
+
+/** The lines of a section of the page before. */
+const linesIn = (text: string, heading: string): string[] =>
+  (text.split(`## ${heading}\n`)[1]?.split("\n## ")[0] ?? "").split("\n").filter((line) => line.startsWith("- "));
+
+/** The new items take the place of the old ones of the same clients; all others stay. */
+function merged<Item>(
+  olds: readonly Item[],
+  news: readonly Item[],
+  { names, nameOf }: { names: readonly string[]; nameOf: (item: Item) => string | undefined },
+): Item[] {
+  const place = olds.findIndex((old) => names.includes(nameOf(old) ?? ""));
+  const kept = (items: readonly Item[]) => items.filter((old) => !names.includes(nameOf(old) ?? ""));
+  const before = place < 0 ? kept(olds) : kept(olds.slice(0, place));
+  return [...before, ...news, ...(place < 0 ? [] : kept(olds.slice(place)))];
+}
+
+/**
+ * Writes the page, whether all checks passed or not. Of a run of some clients, only their rows are
+ * new.
+ */
+export async function writeMatrix(rows: readonly Row[], isWhole: boolean): Promise<void> {
+  const before = isWhole ? "" : await readFile(page, "utf8");
+  const names = rows.map(({ client }) => client.name);
+  const oldTable = before
+    .split("\n")
+    .filter((line) => line.startsWith("| "))
+    .slice(2)
+    .map((line) =>
+      line
+        .slice(2, -2)
+        .split(" | ")
+        .map((cell) => cell.trim()),
+    );
+  let table = oldTable;
+  for (const name of new Set(names))
+    table = merged(table, cellsOf(rows.filter(({ client }) => client.name === name)), {
+      names: [name],
+      nameOf: ([first]) => first,
+    });
+  const mergedLines = (heading: string, news: string[], form: RegExp) => {
+    const nameOf = (line: string) => form.exec(line)?.[1];
+    let lines = linesIn(before, heading);
+    for (const name of new Set(names))
+      lines = merged(
+        lines,
+        news.filter((line) => nameOf(line) === name),
+        { names: [name], nameOf },
+      );
+    return lines;
+  };
+  const failures = mergedLines("Failed checks", failuresOf(rows), /^- (.+?) \(/);
+  const skipped = mergedLines(
+    "Skipped clients",
+    rows.flatMap(({ client, skipped }) => (skipped === undefined ? [] : [`- ${client.name}: ${plain(skipped)}`])),
+    /^- (.+?): /,
   );
+  const checks = mergedLines("Checks", checksOf(rows), /^- \*\*(.+?)\*\*: /);
   const text = `# Clients: the last run
 
 \`npm run test:clients:all -- --write\` generates this page: it installs each client, in its newest version and in the version that
 \`test/all-clients/pinned.ts\` names, and runs its checks against a simulated upstream of each dialect. A row stands for both if they are the
-same. A cell counts the checks that passed (✓) and failed (✗), each with plain streams and with resumable ones. Clients that could not be installed are skipped.
+same. With a word before \`--write\`, only the rows of the clients with this word in their names are new. A cell counts the checks that passed (✓) and failed (✗), each with plain streams and with resumable ones. Clients that could not be installed are skipped.
 
-${tableOf(rows)}
+${tableWith(table)}
 
 ## Failed checks
 
@@ -103,7 +158,7 @@ ${skipped.length === 0 ? "None." : skipped.join("\n")}
 
 ## Checks
 
-${checksOf(rows).join("\n")}
+${checks.join("\n")}
 `;
-  await writeFile(join(import.meta.dirname, "..", "..", "docs", "clients-matrix.md"), text);
+  await writeFile(page, text);
 }
