@@ -1,5 +1,6 @@
 /** Takes the pictures of docs/console.md on the real stack: `npm run pictures`. */
 import { join, resolve } from "node:path";
+import OpenAI from "openai";
 import { startConsole } from "../support/console.ts";
 import { catalogueOf } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
@@ -9,7 +10,11 @@ const directory = resolve(import.meta.dirname, "../../docs/pictures");
 const queues = "chat=64,image=8,audio=8,background=16,realtime=16";
 const models = ["gpt-5.2", "claude-opus-4-6", "gemini-3-pro", "gpt-5-mini"];
 const catalogue = catalogueOf(models.map((id) => ({ id, model: "sim-text;rate=60;first=200;tokens=160" })));
-await using browser = await startConsole({ catalogue, processes: "all", workers: [queues, queues] });
+const secret = { CREDENTIALS_SECRET: "a secret for the credentials of the pictures" };
+await using browser = await startConsole(
+  { catalogue, processes: "all", workers: [queues, queues], environment: secret },
+  secret,
+);
 const { control, gateway } = browser;
 
 const hour = 3_600_000;
@@ -63,3 +68,56 @@ const body = { model: models[1], stream: true, messages: [{ role: "user", conten
 const streams = Array.from({ length: 40 }, () => gateway.post(body, { signal: leave.signal }).catch(() => undefined));
 await take("operations", "/operations", "40 / 128").finally(() => leave.abort());
 await Promise.all(streams);
+
+const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: await browser.addAccount("research") });
+const lineOf = (place: number) =>
+  JSON.stringify({
+    custom_id: `review-${place}`,
+    method: "POST",
+    url: "/v1/chat/completions",
+    body: {
+      model: models[place % 2],
+      messages: [{ role: "user", content: "Hello" }],
+      ...(place % 9 === 0 && { temperature: "hot" }),
+    },
+  });
+async function createBatch(lines: number): Promise<string> {
+  const text = Array.from({ length: lines }, (_, place) => lineOf(place + 1)).join("\n");
+  const file = await client.files.create({ file: new File([text], "reviews.jsonl"), purpose: "batch" });
+  const batch = { input_file_id: file.id, endpoint: "/v1/chat/completions", completion_window: "24h" } as const;
+  return (await client.batches.create(batch)).id;
+}
+const short = await createBatch(24);
+await until("a batch is over", async () => (await client.batches.retrieve(short)).status === "completed");
+const long = await createBatch(300);
+await until("a part is done", async () => ((await client.batches.retrieve(long)).request_counts?.completed ?? 0) > 30);
+await take("batches", "/batches", "Completed with errors");
+await take("batch", `/batches/${long}`, "Failed requests");
+await client.batches.cancel(long);
+
+let revision = 0;
+async function put(place: string, body: object): Promise<void> {
+  const response = await control.call("PUT", `/catalogue/${place}`, body, { "if-match": `"${revision}"` });
+  ({ revision } = (await response.json()) as { revision: number });
+}
+const upstream = { dialect: "openai-chat", baseUrl: `${gateway.simulatorUrl}/v1` };
+await put("upstreams/rack-1", upstream);
+await put("upstreams/rack-2", upstream);
+const prices = { inputPerMillion: 0.2, outputPerMillion: 0.6 };
+await put("models/llama-4-maverick", {
+  contextWindow: 128_000,
+  prices,
+  strategy: "leastBusy",
+  route: [
+    { upstream: "rack-1", model: "sim-fast", weight: 3, prices: { inputPerMillion: 0.1, outputPerMillion: 0.3 } },
+    { upstream: "rack-2", model: "sim-text", weight: 1 },
+    { upstream: "simulator", model: "sim-fast" },
+  ],
+});
+await take("route", "/catalogue/models/llama-4-maverick", "75% of the requests");
+{
+  await using opened = await browser.open("/catalogue?tab=upstreams", { viewport: { width: 1280, height: 860 } });
+  await opened.page.getByRole("button", { name: "Add an upstream" }).click();
+  await opened.page.getByRole("button", { name: "OpenRouter" }).waitFor();
+  await opened.page.screenshot({ path: join(directory, "vendors.png"), animations: "disabled" });
+}

@@ -181,10 +181,12 @@ function TargetFacts({ target, entries, live }: Pick<TargetCardProps, "target" |
   const t = useRouteCardsTexts();
   const format = useFormats();
   const currency = useCurrency();
+  const credentials = useRead("listCredentials");
   const upstream = entries.upstreams.find(({ name }) => name === target.upstream)?.entry;
   if (upstream === undefined) return <StateCell color="red">{t.missing}</StateCell>;
   const { inputPerMillion: input, outputPerMillion: output } = plainPricesOf(target.prices);
-  const credential = textOf(upstream.credential);
+  const reference = textOf(upstream.credential);
+  const stored = credentials.data?.items.find((each) => each.reference === reference);
   const facts = [
     ...(live !== undefined && live.calls > 0
       ? [t.calls(format.count(live.calls)), t.failures(format.percent(live.failed / live.calls))]
@@ -193,11 +195,14 @@ function TargetFacts({ target, entries, live }: Pick<TargetCardProps, "target" |
     input === undefined || output === undefined
       ? t.unknownCost
       : t.costs(format.money(input, currency), format.money(output, currency)),
-    credential === "" ? t.noCredential : t.credentialOf(credential),
+    reference === "" ? t.noCredential : t.credentialOf(stored?.hint ? `…${stored.hint}` : reference),
   ];
   return (
     <Group gap="xs" mt={4}>
       <TargetState live={live} />
+      {stored !== undefined && (stored.problem !== null || stored.state === "unreadable") && (
+        <StateCell color="red">{stored.problem ?? t.unreadable}</StateCell>
+      )}
       <Text c="dimmed" size="sm">
         {facts.join(" · ")}
       </Text>
