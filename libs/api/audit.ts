@@ -30,6 +30,7 @@ export const auditOperations = {
       account: optional(id("Only entries of this account.")),
       actor: optional(id("Only entries of this user or token.")),
       action: optional(id("Only this action.")),
+      subject: optional(Type.String({ minLength: 1, maxLength: 300, description: "Only what happened to it." })),
       from: optional(time("Only entries at this time or later.")),
       to: optional(time("Only entries before this time.")),
     }),

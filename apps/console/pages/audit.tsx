@@ -1,64 +1,39 @@
 /** The audit log: who changed what, and from where. */
-import { Code, Group, Modal, SimpleGrid, Stack, Text, TextInput, UnstyledButton } from "@mantine/core";
-import { useInputState } from "@mantine/hooks";
-import { useState } from "react";
+import { Button, Code, Group, Modal, SimpleGrid, Stack, Text, TextInput, UnstyledButton } from "@mantine/core";
+import { useMemo, useState } from "react";
 import { useFilters } from "../app/address.ts";
 import { type Item, useList } from "../app/queries.ts";
 import { useAccounts } from "../parts/accounts.ts";
 import { Cut } from "../parts/facts.tsx";
 import { FilterSelect } from "../parts/filters.tsx";
 import { Empty, Page } from "../parts/page.tsx";
-import { ListTable, useColumns } from "../parts/table.tsx";
+import { ListTable, RowButton, useColumns } from "../parts/table.tsx";
 import { useAuditTexts } from "./audit.texts.ts";
+import { actionNames } from "./audit-actions.texts.ts";
 
 type Entry = Item<"listAudit">;
 const pageRows = 100;
+const dayMs = 86_400_000;
+
+/** The start of a day as the browser's clock has it; `days` later. */
+const startOf = (day: string | undefined, days = 0): string | undefined => {
+  const ms = Date.parse(`${day}T00:00:00`);
+  return Number.isNaN(ms) ? undefined : new Date(ms + days * dayMs).toISOString();
+};
 
 export function Audit() {
   const t = useAuditTexts();
-  const { search, filter } = useFilters();
-  const { account, action = "" } = search;
-  const query = { limit: pageRows, account, action };
+  const { search } = useFilters();
+  const { account, action, actor, subject, from, to } = search;
+  const query = { limit: pageRows, account, action, actor, subject, from: startOf(from), to: startOf(to, 1) };
   const [details, setDetails] = useState<Entry>();
-  const [text, setText] = useInputState(action);
-  const apply = () => filter({ action: text || undefined });
-  const c = useColumns<Entry>();
-  const columns = [
-    c.cell("at", t.time, ({ at }) => c.format.time(at)),
-    c.cell("actor", t.actor, ({ actor }) => <Cut>{actor.name || actor.kind}</Cut>),
-    c.cell("action", t.action, (entry) => (
-      <UnstyledButton c="var(--mantine-color-anchor)" fz="inherit" onClick={() => setDetails(entry)}>
-        {entry.action}
-      </UnstyledButton>
-    )),
-    c.cell("subject", t.subject, ({ subject }) => <Cut width={320}>{subject}</Cut>),
-    c.cell("account", t.account, (entry) => entry.account ?? "–"),
-    c.cell("address", t.address, ({ address }) => address || "–"),
-  ];
   return (
     <Page title={t.audit} about={t.about}>
-      <Group>
-        <FilterSelect name="account" title={t.account} data={useAccounts("owner")} searchable w={220} />
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            apply();
-          }}
-        >
-          <TextInput
-            aria-label={t.action}
-            placeholder={`${t.action} (revokeKey, signIn, …)`}
-            value={text}
-            onChange={setText}
-            onBlur={apply}
-            w={240}
-          />
-        </form>
-      </Group>
+      <AuditFilters />
       <ListTable
         from={useList("listAudit", { query }, { isKept: true })}
         label={t.audit}
-        columns={columns}
+        columns={useAuditColumns(setDetails)}
         isEndless
         minWidth={860}
         empty={<Empty title={t.none} />}
@@ -67,7 +42,7 @@ export function Audit() {
         <Modal
           opened
           onClose={() => setDetails(undefined)}
-          title={`${t.details}: ${details.action}`}
+          title={`${t.words(details.action)}: ${details.subject}`}
           size="xl"
           closeButtonProps={{ "aria-label": t.close }}
         >
@@ -82,5 +57,74 @@ export function Audit() {
         </Modal>
       )}
     </Page>
+  );
+}
+
+function AuditFilters() {
+  const t = useAuditTexts();
+  const { search, filter } = useFilters();
+  const { actor, name, subject } = search;
+  return (
+    <Group>
+      <FilterSelect name="account" title={t.account} data={useAccounts("owner")} searchable w={220} />
+      <FilterSelect
+        name="action"
+        title={t.action}
+        data={actionNames.map((value) => ({ value, label: t.words(value) }))}
+        searchable
+        w={260}
+      />
+      {(["from", "to"] as const).map((side) => (
+        <TextInput
+          key={side}
+          type="date"
+          aria-label={t[side]}
+          title={t[side]}
+          value={search[side] ?? ""}
+          onChange={({ currentTarget: { value } }) => filter({ [side]: value || undefined })}
+        />
+      ))}
+      {actor !== undefined && (
+        <Button variant="light" onClick={() => filter({ actor: undefined, name: undefined })}>
+          {`${t.onlyActor(name ?? actor)} ×`}
+        </Button>
+      )}
+      {subject !== undefined && (
+        <Button variant="light" onClick={() => filter({ subject: undefined })}>{`${t.onlySubject(subject)} ×`}</Button>
+      )}
+    </Group>
+  );
+}
+
+function useAuditColumns(show: (entry: Entry) => void) {
+  const t = useAuditTexts();
+  const { filter } = useFilters();
+  const c = useColumns<Entry>();
+  return useMemo(
+    () => [
+      c.cell("at", t.time, ({ at }) => c.format.time(at)),
+      c.cell("actor", t.actor, ({ actor: { id, name, kind } }) =>
+        id === "" ? (
+          name || kind
+        ) : (
+          <RowButton label={t.onlyActor(name || id)} onClick={() => filter({ actor: id, name: name || id })}>
+            <Cut>{name || id}</Cut>
+          </RowButton>
+        ),
+      ),
+      c.cell("action", t.action, (entry) => (
+        <UnstyledButton c="var(--mantine-color-anchor)" fz="inherit" title={entry.action} onClick={() => show(entry)}>
+          {t.words(entry.action)}
+        </UnstyledButton>
+      )),
+      c.cell("subject", t.subject, ({ subject }) => (
+        <RowButton label={t.onlySubject(subject)} onClick={() => filter({ subject })}>
+          <Cut width={300}>{subject}</Cut>
+        </RowButton>
+      )),
+      c.cell("account", t.account, (entry) => entry.account ?? "–"),
+      c.cell("address", t.address, ({ address }) => address || "–"),
+    ],
+    [t, c, filter, show],
   );
 }

@@ -41,11 +41,12 @@ export async function dropAudit(database: Database, days: number, now: number): 
 
 export const auditHandlers: Handlers<typeof auditOperations> = {
   async listAudit({ query }, { database, scope }) {
-    const { account, actor, action, from, to } = query;
+    const { account, actor, action, subject, from, to } = query;
     let listed = database.selectFrom("audit").selectAll().where(within("account", scope));
     if (account !== undefined) listed = listed.where("account", "=", account);
     if (actor !== undefined) listed = listed.where("actor_id", "=", actor);
     if (action !== undefined) listed = listed.where("action", "=", action);
+    if (subject !== undefined) listed = listed.where("subject", "=", subject);
     if (from !== undefined) listed = listed.where("at", ">=", new Date(from));
     if (to !== undefined) listed = listed.where("at", "<", new Date(to));
     const { rows, nextCursor } = await readPage(listed, query, ["at", "id"]);
