@@ -1,11 +1,12 @@
 /**
- * `npm run bench:cost`: in about two minutes, the CPU time of a short answer (64 callers) and of a
- * chunk (300 streams), as ratios to the direct proxy of the same run. Nothing fails on a number; an
- * answer that is wrong or missing makes the exit code 1.
+ * `npm run bench:cost`: in two to three minutes, the CPU time of a short answer (64 callers) and of
+ * a chunk (300 streams), as ratios to the direct proxy of the same run. Nothing fails on a number;
+ * an answer that is wrong or missing makes the exit code 1.
  *
  *   --release REF    an earlier commit beside this one: the last release by default
  *   --beside DIR     in its place, another checkout of Sluice with its dependencies installed
- *   --rounds N       3 by default, 2 with an earlier version
+ *   --rounds N       rounds of streams: 3 by default, 2 with an earlier version. Short answers have
+ *                    2N + 1 shorter ones, because their times differ more from round to round
  *   --quick          a few seconds, which show that everything works
  */
 import { parseArgs } from "node:util";
@@ -63,17 +64,17 @@ const rounds = Number(flags.rounds ?? (flags.quick ? 1 : systems.length > 2 ? 2 
 const bench: Bench = { systems, upstream, rounds, quick: flags.quick, shortModel, tell };
 const callers = flags.quick ? 16 : 64;
 const streamCallers = flags.quick ? 64 : 300;
-const short = await measureShortCases(bench, {
-  paces: ["at once"],
-  callers: [callers],
-  seconds: flags.quick ? 1 : 4,
-});
+const shortRounds = flags.quick ? rounds : 2 * rounds + 1;
+const short = await measureShortCases(
+  { ...bench, rounds: shortRounds },
+  { paces: ["at once"], callers: [callers], seconds: flags.quick ? 1 : 2 },
+);
 const streamed = await measureStreamCounts(bench, [streamCallers]);
 
 const { date, machine, versions } = environmentOf(bench, []);
 const verdicts = verdictsOf([short, streamed]);
 const sections = [
-  `${date}, ${rounds} ${rounds === 1 ? "round" : "rounds"}. ${machine}. ${versions}.\n${systems.map(({ name, version }) => `${name}: ${version}`).join("\n")}`,
+  `${date}, ${shortRounds} rounds of short answers, ${rounds} of streams. ${machine}. ${versions}.\n${systems.map(({ name, version }) => `${name}: ${version}`).join("\n")}`,
   costText(short, "a short answer", "requestsPerSecond", (system) => ["at once", callers, system]),
   costText(streamed, "a chunk", "chunksPerSecond", (system) => [streamCallers, system]),
   ...(verdicts.length === 0 ? [] : [verdictText(verdicts)]),
