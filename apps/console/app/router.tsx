@@ -126,6 +126,7 @@ const pages = [
   page("/catalogue/models/$model", () => import("../pages/catalogue-model.tsx"), "CatalogueModel"),
   page("/accounts", () => import("../pages/accounts.tsx"), "Accounts"),
   page("/accounts/$account", () => import("../pages/account.tsx"), "Account"),
+  page("/accounts/$account/statement", () => import("../pages/statement.tsx"), "Statement"),
   page("/audit", () => import("../pages/audit.tsx"), "Audit"),
   page("/people", () => import("../pages/people.tsx"), "People"),
   page("/settings", () => import("../pages/settings.tsx"), "Settings"),

@@ -2,6 +2,7 @@ import { translated } from "../app/texts.ts";
 
 export const useAccountTexts = translated({
   en: {
+    statement: "Statement of the month",
     rename: "Rename",
     groupsTitle: "Groups of {name}",
     groupsHelp: "Members may give these groups to keys of the account. Keys that have another group keep it.",
@@ -50,6 +51,7 @@ export const useAccountTexts = translated({
     changeRole: "Role of {name}",
   },
   zh: {
+    statement: "月度对账单",
     rename: "重命名",
     groupsTitle: "{name} 的分组",
     groupsHelp: "成员可以将这些分组赋予账户的密钥。已有其他分组的密钥保持不变。",

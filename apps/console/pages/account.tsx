@@ -45,6 +45,9 @@ export function Account() {
             <PageLink to="/usage" search={search}>
               {t.usage}
             </PageLink>
+            <PageLink to="/accounts/$account/statement" params={params}>
+              {t.statement}
+            </PageLink>
             {isOwner && (
               <PageLink to="/audit" search={search}>
                 {t.audit}
