@@ -1,5 +1,5 @@
 /** The usage and the cost of an account in a month, for printing. */
-import { Button, Stack, Table, Text, TextInput } from "@mantine/core";
+import { Box, Button, Stack, Table, Text, TextInput } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useFilters } from "../app/address.ts";
 import { useFormats } from "../app/language.tsx";
@@ -56,9 +56,13 @@ export function Statement() {
       }
     >
       <Stack gap="lg">
-        <Loaded from={models}>{(sums) => <Lines title={t.byModel} sums={sums} nameOf={(row) => row.model} />}</Loaded>
+        <Loaded from={models}>
+          {(sums) => <Lines title={t.byModel} heading={t.model} sums={sums} nameOf={(row) => row.model} />}
+        </Loaded>
         <Loaded from={keys}>
-          {(sums) => <Lines title={t.byKey} sums={sums} nameOf={({ key = "" }) => sums.keyNames[key] ?? key} />}
+          {(sums) => (
+            <Lines title={t.byKey} heading={t.key} sums={sums} nameOf={({ key = "" }) => sums.keyNames[key] ?? key} />
+          )}
         </Loaded>
         <Text c="dimmed" size="sm">
           {t.madeAt(format.time(Date.now()), currency)}
@@ -70,11 +74,13 @@ export function Statement() {
 
 interface LinesProps {
   title: string;
+  /** Heads the first column. */
+  heading: string;
   sums: UsageSums;
   nameOf(group: Record<string, string>): string | undefined;
 }
 
-function Lines({ title, sums: { rows, total }, nameOf }: LinesProps) {
+function Lines({ title, heading, sums: { rows, total }, nameOf }: LinesProps) {
   const t = useStatementTexts();
   const format = useFormats();
   const currency = useCurrency();
@@ -93,34 +99,36 @@ function Lines({ title, sums: { rows, total }, nameOf }: LinesProps) {
     ));
   return (
     <Section title={title}>
-      <Table>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>{title}</Table.Th>
-            {[t.requests, t.inputTokens, t.tokens, t.cost].map((name) => (
-              <Table.Th key={name} className="number">
-                {name}
-              </Table.Th>
-            ))}
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {rows
-            .toSorted((a, b) => Number(b.cost) - Number(a.cost))
-            .map((row) => (
-              <Table.Tr key={JSON.stringify(row.group)}>
-                <Table.Td style={{ overflowWrap: "anywhere" }}>{nameOf(row.group) || t.unknown}</Table.Td>
-                {cells(row)}
-              </Table.Tr>
-            ))}
-        </Table.Tbody>
-        <Table.Tfoot>
-          <Table.Tr>
-            <Table.Th>{t.total}</Table.Th>
-            {cells(total)}
-          </Table.Tr>
-        </Table.Tfoot>
-      </Table>
+      <Box component="section" aria-label={title} tabIndex={0} style={{ overflowX: "auto" }}>
+        <Table>
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th w="30%">{heading}</Table.Th>
+              {[t.requests, t.inputTokens, t.tokens, t.cost].map((name) => (
+                <Table.Th key={name} className="number">
+                  {name}
+                </Table.Th>
+              ))}
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {rows
+              .toSorted((a, b) => Number(b.cost) - Number(a.cost))
+              .map((row) => (
+                <Table.Tr key={JSON.stringify(row.group)}>
+                  <Table.Td style={{ overflowWrap: "anywhere" }}>{nameOf(row.group) || t.unknown}</Table.Td>
+                  {cells(row)}
+                </Table.Tr>
+              ))}
+          </Table.Tbody>
+          <Table.Tfoot>
+            <Table.Tr>
+              <Table.Th>{t.total}</Table.Th>
+              {cells(total)}
+            </Table.Tr>
+          </Table.Tfoot>
+        </Table>
+      </Box>
     </Section>
   );
 }
