@@ -22,7 +22,7 @@ import {
   type StoredDocument,
   type StoredRevision,
   sectionOf,
-  variableFindingsOf,
+  upstreamFindingsOf,
 } from "./stored.ts";
 import { declaredModelsOf, isWildcard, namedModelsOf, type PricedModel } from "./wildcards.ts";
 
@@ -118,7 +118,7 @@ function mergedFileOf(document: CatalogueDocument, stored: StoredRevision, envir
     new CatalogueFault(...(findings.map(lineOf) as [string, ...string[]]));
   const merged = mergedValueOf(Object(document.value), stored.document);
   const file = checkedShapeOf(merged, environment, faultOf);
-  const findings = variableFindingsOf(file, new Set(Object.keys(stored.document.upstreams)));
+  const findings = upstreamFindingsOf(file, new Set(Object.keys(stored.document.upstreams)));
   if (findings.length > 0) throw faultOf(findings);
   return file;
 }

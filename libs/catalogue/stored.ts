@@ -4,8 +4,9 @@
  * them; they may refer to what the file has.
  */
 import { isOwnVariable } from "#service/misspelled-variables.ts";
+import { hasMetadataHost } from "#service/networks.ts";
 import { storedNameOf } from "./credentials.ts";
-import { credentialNamesOf, variablesIn } from "./environment.ts";
+import { credentialNamesOf, filledIn, variablesIn } from "./environment.ts";
 import type { Finding } from "./fault.ts";
 import type { CatalogueFile } from "./schema.ts";
 
@@ -102,12 +103,17 @@ export function mergedValueOf(value: object, document: StoredDocument): Record<s
 }
 
 /**
- * Variables that entries of the API may not name, because their value would be sent to an upstream:
- * those that are secrets of the gateway itself.
+ * What upstreams of the API may not have: variables that are settings of the gateway itself, whose
+ * values they would be sent, and addresses at which clouds serve credentials.
  */
-export function variableFindingsOf({ upstreams }: CatalogueFile, names: ReadonlySet<string>): Finding[] {
-  return Object.entries(upstreams).flatMap(([name, upstream]) => {
+export function upstreamFindingsOf({ upstreams }: CatalogueFile, names: ReadonlySet<string>): Finding[] {
+  return Object.entries(upstreams).flatMap(([name, upstream]): Finding[] => {
     if (!names.has(name)) return [];
+    const address = filledIn(upstream.baseUrl, {});
+    if (address.kind === "filled" && URL.canParse(address.text) && hasMetadataHost(address.text)) {
+      const text = "is a link-local address, as those of clouds' metadata servers are";
+      return [{ path: ["upstreams", name, "baseUrl"], text }];
+    }
     const variables = [...credentialNamesOf(upstream), upstream.requires ?? "", ...variablesIn(upstream.baseUrl)];
     return variables
       .filter(isOwnVariable)

@@ -58,16 +58,6 @@ export const isPublicHost = (hostname: string, networks: readonly Network[]): bo
 /** No address of a name may be used. */
 export class Unreachable extends Error {}
 
-/** Link-local addresses, at which clouds serve metadata and credentials to their machines. */
-const metadata = networksOf("169.254.0.0/16, fe80::/10, fd00:ec2::/32, fd20:ce::/32, 168.63.129.16/32");
-
-/** Whether an address is one of a cloud's metadata servers, or link-local as theirs. */
-export function isMetadataAddress(address: string): boolean {
-  if (!ipaddr.isValid(address)) return false;
-  const parsed = ipaddr.process(address);
-  return metadata.some(([network, bits]) => network.kind() === parsed.kind() && parsed.match(network, bits));
-}
-
 /** The addresses of a name that may be used; `Unreachable` if none may. */
 export const lookupOf =
   (mayUse: (address: string) => boolean): LookupFunction =>

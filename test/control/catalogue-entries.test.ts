@@ -79,6 +79,12 @@ onBoth("a change that is not valid changes nothing, and every mistake is named",
     ["upstreams/own", { ...upstream, credentials: ["DATABASE_URL"] }, 400, /DATABASE_URL is a setting/],
     // biome-ignore lint/suspicious/noTemplateCurlyInString: the catalogue's own form
     ["upstreams/own", { ...upstream, baseUrl: "http://host/${REDIS_URL:-x}" }, 400, /REDIS_URL is a setting/],
+    [
+      "upstreams/own",
+      { ...upstream, baseUrl: "http://169.254.169.254/v1" },
+      400,
+      /upstreams\.own\.baseUrl: is a link-local address/,
+    ],
     ["upstreams/own", { ...upstream, headers: { authorization: "x" } }, 400, /use `credential` for secrets/],
     [
       "upstreams/u",

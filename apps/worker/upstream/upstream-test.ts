@@ -19,7 +19,8 @@ import { codecs } from "#dialects/codecs.ts";
 import { modelTraitsOf } from "#dialects/neutral/model-traits.ts";
 import { foldedOf } from "#dialects/neutral/neutral.ts";
 import type { Clock } from "#service/clock.ts";
-import { isMetadataAddress, lookupOf, Unreachable } from "#service/public-agent.ts";
+import { hasMetadataHost, isMetadataAddress } from "#service/networks.ts";
+import { lookupOf, Unreachable } from "#service/public-agent.ts";
 import { parsedObject } from "#wire/json/parse.ts";
 import {
   testAnswerBytesMax,
@@ -155,8 +156,7 @@ class TestedUpstream implements AsyncDisposable {
     const startedAt = this.#clock.now();
     const latency = () => Math.round(this.#clock.now() - startedAt);
     try {
-      const host = new URL(this.#upstream.baseUrl).hostname.replace(/^\[|\]$/g, "");
-      if (isMetadataAddress(host)) throw new Unreachable();
+      if (hasMetadataHost(this.#upstream.baseUrl)) throw new Unreachable();
       const options = { ...request, ...bounds, lookup };
       const { status, text } = await this.#upstreams.request(this.#upstream, this.#credential, options);
       const outcome = outcomeOf(status, text);
