@@ -317,7 +317,7 @@ export const vendors: readonly Vendor[] = [
   },
   {
     id: "compatible",
-    name: "Another server with OpenAI's API",
+    name: "Another server",
     kind: "other",
     upstream: { dialect: chat, baseUrl: "{url}", tokenLimitField: "max_tokens" },
     placeholders: [{ name: "url", label: "Base URL", example: "https://models.example.com/v1" }],

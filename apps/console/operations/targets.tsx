@@ -56,7 +56,7 @@ export function Targets({ targets }: { targets: readonly Target[] }) {
     >
       <DataTable
         label={t.title}
-        columns={useTargetColumns()}
+        columns={useTargetColumns(targets.some(({ vendorLimit }) => vendorLimit !== null))}
         rows={rows}
         rowId="target"
         minWidth={980}
@@ -90,7 +90,8 @@ function TargetDialog({ of: { target, state } }: { of: Target }) {
   );
 }
 
-function useTargetColumns() {
+/** Most vendors state no limits, and then the table has no column for them. */
+function useTargetColumns(hasLimits: boolean) {
   const t = useTargetsTexts();
   const c = useColumns<Target>();
   return useMemo(
@@ -123,17 +124,21 @@ function useTargetColumns() {
       ),
       c.ms("firstTokenMs", t.firstToken),
       c.count("cooling", t.cooling),
-      c.cell(
-        "vendorLimit",
-        t.vendorLimit,
-        ({ vendorLimit: limit }) => {
-          if (limit === null) return "–";
-          return limit.waitMs > 0
-            ? t.limitWaits(c.format.ms(limit.waitMs))
-            : t.limitLeft(c.format.percent(partLeftOf(limit)), limit.limit);
-        },
-        { isNumber: true, sortBy: ({ vendorLimit }) => (vendorLimit === null ? 2 : partLeftOf(vendorLimit)) },
-      ),
+      ...(hasLimits
+        ? [
+            c.cell(
+              "vendorLimit",
+              t.vendorLimit,
+              ({ vendorLimit: limit }) => {
+                if (limit === null) return "–";
+                return limit.waitMs > 0
+                  ? t.limitWaits(c.format.ms(limit.waitMs))
+                  : t.limitLeft(c.format.percent(partLeftOf(limit)), limit.limit);
+              },
+              { isNumber: true, sortBy: ({ vendorLimit }) => (vendorLimit === null ? 2 : partLeftOf(vendorLimit)) },
+            ),
+          ]
+        : []),
       c.actions((target) => {
         const word = target.state === "closed" ? t.doOpen : t.doClose;
         return (
@@ -143,6 +148,6 @@ function useTargetColumns() {
         );
       }),
     ],
-    [t, c],
+    [t, c, hasLimits],
   );
 }
