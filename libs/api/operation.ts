@@ -22,7 +22,10 @@ export interface Operation {
   readonly body?: TSchema;
   /** The handler checks the body, because its errors say more than those of the schema. */
   readonly isBodyChecked?: true;
-  /** The body of a success. Fields that are not in it do not leave. Absent: 204 without a body. */
+  /**
+   * The body of a success. Fields that are not in it do not leave. Absent: 204 without a body, or
+   * one of `mediaType`.
+   */
   readonly answer?: TSchema;
   /** The status of a success; 200 by default, 204 without an answer. */
   readonly status?: 200 | 201 | 202;

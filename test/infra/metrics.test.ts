@@ -150,8 +150,12 @@ test("what requests count are series that were there before", () => {
 
 /** Labels that Prometheus adds to what it scrapes. */
 const targetLabels = ["instance", "job", "namespace"];
-/** They need an upstream that refuses a credential, or one that reports too much. */
-const notInThisTraffic = ["sluice_credentials_cooling", "sluice_capped_usage_total"];
+/** They need an upstream that refuses a credential, reports too much, or states its limits. */
+const notInThisTraffic = [
+  "sluice_credentials_cooling",
+  "sluice_capped_usage_total",
+  "sluice_vendor_limit_remaining_ratio",
+];
 
 test("the dashboard and the alerts use metrics and labels that processes export", () => {
   const exported = new Set(Object.values(scraped).flatMap(({ series }) => [...series.keys()]));
