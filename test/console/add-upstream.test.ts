@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Locator } from "playwright-core";
-import { assertAccessible, startConsole } from "../support/console.ts";
+import { assertAccessible, sendMessage, startConsole } from "../support/console.ts";
 import { catalogueOf } from "../support/gateway.ts";
 
 const secret = { CREDENTIALS_SECRET: "a secret for the credentials of these tests" };
@@ -45,10 +45,7 @@ test("a vendor is added, tested and called within two minutes and seven clicks",
   await click(dialog.getByRole("button", { name: /^Add with \d models/ }));
   await click(dialog.getByRole("link", { name: "Try sim-text" }));
   await page.getByRole("button", { name: "Attach images" }).waitFor();
-  const message = page.getByLabel("Message");
-  await message.fill("Good morning");
-  await page.getByRole("button", { name: "Send", exact: true }).and(page.locator(":enabled")).waitFor();
-  await message.press("Enter");
+  await sendMessage(page, "Good morning");
   await page.getByText(/You said: Good morning/).waitFor();
   assert.ok(clicks <= clicksMax, `${clicks} clicks`);
   assert.ok(performance.now() - startedAt < msMax);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Page } from "playwright-core";
-import { assertAccessible, startConsole } from "../support/console.ts";
+import { assertAccessible, sendMessage, startConsole } from "../support/console.ts";
 import { catalogueOf } from "../support/gateway.ts";
 
 const catalogue = catalogueOf([
@@ -74,8 +74,7 @@ test("a reload keeps the tab's key, and signing out revokes it", async () => {
   await using opened = await sluice.open("/playground?model=sim-text");
   const { page } = opened;
   const ask = async () => {
-    await page.getByLabel("Message").fill("hello");
-    await page.keyboard.press("Enter");
+    await sendMessage(page, "hello");
     await page.getByText("You said: hello").waitFor();
   };
   const before = await consoleKeys();
@@ -97,8 +96,7 @@ test("the playground streams in every dialect, calls tools and shows requests an
     const { page } = opened;
     await page.getByRole("button", { name: "Insert an example" }).first().click();
     await choose(page, "Reasoning effort", "low");
-    await page.getByLabel("Message").fill('Call get_weather for "Paris".');
-    await page.keyboard.press("Enter");
+    await sendMessage(page, 'Call get_weather for "Paris".');
     await page.getByLabel("Result of get_weather").fill("sunny, 21 degrees");
     await page.getByRole("button", { name: "Send results" }).click();
     await page
@@ -120,8 +118,7 @@ test("the playground streams in every dialect, calls tools and shows requests an
 test("two models answer side by side, and an answer can be stopped", async () => {
   await using opened = await sluice.open("/playground?model=sim-text&second=sim-slow");
   const { page } = opened;
-  await page.getByLabel("Message").fill("hello there");
-  await page.keyboard.press("Enter");
+  await sendMessage(page, "hello there");
   await page.getByText("You said: hello there").nth(1).waitFor();
   await page.getByRole("button", { name: "Stop" }).click();
   await page.getByText("Stopped.").waitFor();
@@ -131,10 +128,12 @@ test("two models answer side by side, and an answer can be stopped", async () =>
 });
 
 test("errors have the gateway's words and the id of the request", async () => {
-  await using opened = await sluice.open("/playground?model=sim-broken");
+  // A chat stream's connection breaks after its error event.
+  await using opened = await sluice.open("/playground?model=sim-broken", {
+    expected: /ERR_INCOMPLETE_CHUNKED_ENCODING/,
+  });
   const { page } = opened;
-  await page.getByLabel("Message").fill("hello there, a longer text");
-  await page.keyboard.press("Enter");
+  await sendMessage(page, "hello there, a longer text");
   const alert = page.getByRole("alert");
   await alert.getByText(/upstream/).waitFor();
   assert.match((await alert.textContent()) ?? "", /req_/);
@@ -220,10 +219,20 @@ test("a reader sees models and figures, and why nothing can be called", async ()
 test("only the groups of the account are offered", async () => {
   const created = await sluice.control.call("POST", "/accounts", { id: "tight", name: "Tight", groups: ["narrow"] });
   assert.ok(created.ok, await created.text());
-  await using opened = await sluice.open("/playground?model=sim-text&account=tight");
+  await using opened = await sluice.open("/models");
   const { page } = opened;
+  const opening = Promise.withResolvers<void>();
+  await page.route("**/accounts/tight", async (route) => {
+    await opening.promise;
+    await route.continue();
+  });
+  await page.goto(`${sluice.control.url}/playground?model=sim-text&account=tight`);
+  const account = page.getByRole("combobox", { name: "Account" });
+  await account.and(page.locator('[value*="Tight"]')).waitFor();
+  await page.getByLabel("Message").fill("too early");
+  assert.ok(await page.getByRole("button", { name: "Send", exact: true }).isDisabled());
+  opening.resolve();
   await page.getByRole("combobox", { name: "Group" }).waitFor({ state: "detached" });
-  await page.getByLabel("Message").fill("hello");
-  await page.keyboard.press("Enter");
+  await sendMessage(page, "hello");
   await page.getByText("You said: hello").waitFor();
 });

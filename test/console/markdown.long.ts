@@ -1,7 +1,7 @@
 /** The playground draws Markdown, and nothing of an answer becomes HTML. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { assertAccessible, startConsole } from "../support/console.ts";
+import { assertAccessible, sendMessage, startConsole } from "../support/console.ts";
 
 const browser = await startConsole();
 after(() => browser[Symbol.asyncDispose]());
@@ -24,8 +24,7 @@ const message = [
 test("headings, lists, code with a button, tables and links; HTML and other links stay text", async () => {
   await using opened = await browser.open("/playground?model=sim-fast");
   const { page } = opened;
-  await page.getByLabel("Message").fill(`\n\n${message}`);
-  await page.keyboard.press("Enter");
+  await sendMessage(page, `\n\n${message}`);
   const answer = page.locator(".markdown").last();
   await answer.getByRole("link", { name: "good" }).waitFor();
   await answer.getByRole("heading", { name: "Plan" }).waitFor();

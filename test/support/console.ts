@@ -102,6 +102,13 @@ export async function startConsole(
   };
 }
 
+/** Sends a message of the playground, as soon as it has loaded with whom the gateway is called. */
+export async function sendMessage(page: Page, text: string): Promise<void> {
+  await page.getByLabel("Message").fill(text);
+  await page.getByRole("button", { name: "Send", exact: true }).and(page.locator(":enabled")).waitFor();
+  await page.keyboard.press("Enter");
+}
+
 /** Fails with what axe finds serious or critical. */
 export async function assertAccessible(page: Page): Promise<void> {
   const { AxeBuilder } = await import("@axe-core/playwright");

@@ -36,11 +36,12 @@ export function useAccess(catalogue: Catalogue | undefined, { account, group, ad
   const firstOf = <Item,>(items: readonly Item[], nameOf: (item: Item) => string, ...names: (string | undefined)[]) =>
     names.map((name) => items.find((item) => nameOf(item) === name)).find((item) => item !== undefined) ?? items[0];
   const chosenAccount = firstOf(accounts, ({ value }) => value, account, "default")?.value;
-  const allowed = useRead(
+  const { data: accountData, isLoading } = useRead(
     "getAccount",
     { params: { account: chosenAccount ?? "" } },
     { enabled: chosenAccount !== undefined },
-  ).data?.groups;
+  );
+  const allowed = accountData?.groups;
   const groups = useMemo(
     () =>
       (catalogue?.groups ?? []).filter(
@@ -51,8 +52,9 @@ export function useAccess(catalogue: Catalogue | undefined, { account, group, ad
   );
   const chosenGroup = firstOf(groups, ({ name }) => name, group, "default")?.name;
   const chosenAddress = firstOf(addresses, ({ value }) => value, address, "main");
+  // Until the account is loaded, the group may be one that it does not have.
   const wish =
-    chosenAccount !== undefined && chosenGroup !== undefined && chosenAddress !== undefined
+    !isLoading && chosenAccount !== undefined && chosenGroup !== undefined && chosenAddress !== undefined
       ? { account: chosenAccount, group: chosenGroup, person: me.name, baseUrl: chosenAddress.url }
       : undefined;
   return { accounts, groups, addresses, account: chosenAccount, group: chosenGroup, address: chosenAddress, wish };
