@@ -50,12 +50,15 @@ test("a completed batch is green only if all of its requests succeeded", async (
     createBatch([lineOf("a"), lineOf("b", { temperature: "hot" })]),
   ]);
   await until("the batches are over", async () => (await isOver(good)) && (await isOver(mixed)));
-  await using opened = await browser.open("/batches");
+  await using opened = await browser.open("/batches", { viewport: { width: 1280, height: 800 } });
   const { page } = opened;
   const rowOf = (id: string) => page.getByRole("row").filter({ has: page.getByRole("link", { name: id }) });
   await rowOf(good).getByText("Completed", { exact: true }).waitFor();
   await rowOf(mixed).getByText("Completed with errors", { exact: true }).waitFor();
   await rowOf(mixed).getByRole("img", { name: "Requests: Done 1, Failed 1" }).waitFor();
+  const table = page.getByRole("region", { name: "Batches" });
+  const hiddenWidth = await table.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth);
+  assert.ok(hiddenWidth <= 0, `${hiddenWidth} px of the list are cut at 1280 px`);
   await assertAccessible(page);
   await page.getByRole("link", { name: mixed }).click();
   await page.getByRole("heading", { level: 1, name: mixed }).waitFor();

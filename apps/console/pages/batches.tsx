@@ -50,11 +50,11 @@ function useBatchColumns(hasAccounts: boolean) {
     () => [
       c.cell("id", t.batch, ({ id }) => (
         <PageLink to="/batches/$batch" params={{ batch: id }} fw={500}>
-          <Cut width={190}>{id}</Cut>
+          <Cut width={96}>{id}</Cut>
         </PageLink>
       )),
       c.cell("state", t.state, (batch) => <BatchState batch={batch} />, { sortBy: ({ state }) => state }),
-      c.cell("progress", t.requests, (batch) => <BatchBar batch={batch} />, { width: 140 }),
+      c.cell("progress", t.requests, (batch) => <BatchBar batch={batch} />, { width: 80 }),
       c.cell(
         "done",
         t.done,
@@ -70,12 +70,12 @@ function useBatchColumns(hasAccounts: boolean) {
       c.cell(
         "model",
         t.model,
-        ({ model, total }) => <Cut width={160}>{model ?? (total === 0 ? "–" : t.several)}</Cut>,
+        ({ model, total }) => <Cut width={100}>{model ?? (total === 0 ? "–" : t.several)}</Cut>,
         {
           sortBy: ({ model }) => model ?? "",
         },
       ),
-      ...(hasAccounts ? [c.cut("account", t.account, 120)] : []),
+      ...(hasAccounts ? [c.cut("account", t.account, 80)] : []),
       c.cell("cost", t.cost, ({ cost }) => <Money of={cost} />, {
         isNumber: true,
         sortBy: ({ cost }) => Number(cost),

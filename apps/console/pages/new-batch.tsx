@@ -57,7 +57,7 @@ function BatchForm({ keys }: { keys: readonly KeyRow[] }) {
   const [endpoint, setEndpoint] = useState<Endpoint>("/v1/chat/completions");
   const key = keys.find(({ id }) => id === keyId);
   const { data: catalogue } = useRead("readCatalogue");
-  const { wish } = useAccess(catalogue, { account: key?.account, group: key?.group });
+  const { wish, address } = useAccess(catalogue, { account: key?.account, group: key?.group });
   const { upload, start, checkAgain, discard } = useUpload();
   const isBusy = upload?.state === "sending" || upload?.state === "checking";
   const take = async (file: File) => {
@@ -100,7 +100,7 @@ function BatchForm({ keys }: { keys: readonly KeyRow[] }) {
           w={{ base: "100%", sm: 240 }}
         />
       </Group>
-      {catalogue !== undefined && wish === undefined && <Alert color="yellow">{t.noAddress}</Alert>}
+      {catalogue !== undefined && address === undefined && <Alert color="yellow">{t.noAddress}</Alert>}
       {upload?.state === "checked" && upload.result.faults.length === 0 ? (
         <Ready upload={upload} plan={{ key: keyId, endpoint }} onDiscard={discard} />
       ) : (
