@@ -27,7 +27,7 @@ const groups = {
     "simulator/settings.test.ts",
     "worker/{answer,attempt,observability}/*.test.ts",
   ],
-  browsers: ["console/{add-upstream,batches,catalogue-entries,journey,pages}.test.ts"],
+  browsers: ["console/{journey,pages}.test.ts"],
   clients: ["clients/*.test.ts"],
   control: [
     "control/{access,alerts,batch-api,budgets,catalogue,catalogue-diff,catalogue-entries,conditions,content,credentials,prices,exposure,input,keys}.test.ts",

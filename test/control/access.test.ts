@@ -24,6 +24,7 @@ interface Schema {
   enum?: unknown[];
   anyOf?: Schema[];
   items?: Schema;
+  minItems?: number;
   properties?: Record<string, Schema>;
   required?: string[];
   minimum?: number;
@@ -192,7 +193,7 @@ function sampleOf(schema: Schema, ids: Record<string, string>, name = ""): unkno
         (schema.required ?? []).map((field) => [field, sampleOf(schema.properties?.[field] ?? {}, ids, field)]),
       );
     case "array":
-      return [];
+      return Array.from({ length: schema.minItems ?? 0 }, () => sampleOf(schema.items ?? {}, ids, name));
     case "boolean":
       return true;
     case "integer":

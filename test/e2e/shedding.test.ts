@@ -8,7 +8,7 @@ const model = (id: string, name: string, queue = "chat") =>
 const gateway = await startGateway({
   workers: ["chat=1,strict=1,unknown=1"],
   catalogue: `queues:
-  strict: { maxWaitMs: 20 }
+  strict: { maxWaitMs: 400 }
   unknown: { maxWaitMs: 200 }
 groups:
   default: { models: ["*"] }
