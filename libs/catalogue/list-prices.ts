@@ -139,7 +139,9 @@ export function listedModelOf(
   { baseUrl, name, environment }: { baseUrl: string; name: string; environment: Environment },
 ): { prices?: Prices | undefined } & Type.Static<typeof modelLimits> {
   const vendor = vendorOf(list, baseUrl, environment);
-  const limits = undatedNames(name).map((each) => vendor?.limits?.[each]);
+  const limits = undatedNames(name).map((each) =>
+    vendor?.limits !== undefined && Object.hasOwn(vendor.limits, each) ? vendor.limits[each] : undefined,
+  );
   return { prices: vendor && pricesIn(vendor, name), ...limits.find((each) => each !== undefined) };
 }
 
@@ -150,7 +152,7 @@ function listedFor(list: ListPrices, baseUrl: string, name: string, environment:
 
 const pricesIn = ({ models }: ListPrices["vendors"][string], name: string) =>
   undatedNames(name)
-    .map((each) => models[each])
+    .map((each) => (Object.hasOwn(models, each) ? models[each] : undefined))
     .find((prices) => prices !== undefined);
 
 /** A dated snapshot has the prices of its model, unless it is listed itself. */

@@ -109,12 +109,18 @@ export function mergedValueOf(value: object, document: StoredDocument): Record<s
 export function upstreamFindingsOf({ upstreams }: CatalogueFile, names: ReadonlySet<string>): Finding[] {
   return Object.entries(upstreams).flatMap(([name, upstream]): Finding[] => {
     if (!names.has(name)) return [];
-    const address = filledIn(upstream.baseUrl, {});
-    if (address.kind === "filled" && URL.canParse(address.text) && hasMetadataHost(address.text)) {
+    const named = variablesIn(upstream.baseUrl);
+    // Each process has its own environment, so none of them is asked.
+    const environments = [{}, ...["", "254"].map((value) => Object.fromEntries(named.map((each) => [each, value])))];
+    const isMetadata = environments.some((environment) => {
+      const address = filledIn(upstream.baseUrl, environment);
+      return address.kind === "filled" && URL.canParse(address.text) && hasMetadataHost(address.text);
+    });
+    if (isMetadata) {
       const text = "is a link-local address, as those of clouds' metadata servers are";
       return [{ path: ["upstreams", name, "baseUrl"], text }];
     }
-    const variables = [...credentialNamesOf(upstream), upstream.requires ?? "", ...variablesIn(upstream.baseUrl)];
+    const variables = [...credentialNamesOf(upstream), upstream.requires ?? "", ...named];
     return variables
       .filter(isOwnVariable)
       .map((variable) => ({ path: ["upstreams", name], text: `${variable} is a setting of the gateway itself` }));

@@ -31,8 +31,9 @@ const otherVariables = [
   ),
 ];
 
-/** Whether it is a setting of the gateway, or the file of one. */
+/** Whether it is a setting of the gateway or of its libraries, or the file of one. */
 export const isOwnVariable = (variable: string): boolean =>
+  isRead(variable, new Set(otherVariables)) ||
   Object.hasOwn(variables.settings, variable) ||
   Object.keys(variables.secrets).some((secret) => variable === secret || variable === fileVariableOf(secret));
 

@@ -13,6 +13,7 @@ export function isNetwork(text: string): boolean {
 const metadata = new BlockList();
 metadata.addSubnet("169.254.0.0", 16);
 metadata.addAddress("168.63.129.16");
+metadata.addAddress("100.100.100.200");
 metadata.addSubnet("fe80::", 10, "ipv6");
 metadata.addSubnet("fd00:ec2::", 32, "ipv6");
 metadata.addSubnet("fd20:ce::", 32, "ipv6");

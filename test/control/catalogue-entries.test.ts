@@ -79,6 +79,23 @@ onBoth("a change that is not valid changes nothing, and every mistake is named",
     ["upstreams/own", { ...upstream, credentials: ["DATABASE_URL"] }, 400, /DATABASE_URL is a setting/],
     // biome-ignore lint/suspicious/noTemplateCurlyInString: the catalogue's own form
     ["upstreams/own", { ...upstream, baseUrl: "http://host/${REDIS_URL:-x}" }, 400, /REDIS_URL is a setting/],
+    ...["OTEL_EXPORTER_OTLP_HEADERS", "HTTPS_PROXY", "http_proxy", "SLUICE_KEY"].map(
+      (name): [string, object, number, RegExp] => [
+        "upstreams/own",
+        { ...upstream, baseUrl: `http://host/\${${name}:-x}` },
+        400,
+        new RegExp(`${name} is a setting`),
+      ],
+    ),
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the catalogue's own form
+    ...["http://169.254.169.254/${ABSENT}", "http://169.254.169.${ABSENT}", "http://100.100.100.200"].map(
+      (baseUrl): [string, object, number, RegExp] => [
+        "upstreams/own",
+        { ...upstream, baseUrl, requires: "ABSENT" },
+        400,
+        /upstreams\.own\.baseUrl: is a link-local address/,
+      ],
+    ),
     [
       "upstreams/own",
       { ...upstream, baseUrl: "http://169.254.169.254/v1" },
@@ -224,6 +241,27 @@ onBoth("an export can be imported again, here without effect and elsewhere as it
     ["a: [", 400, /the text:1:/],
     ["- 1", 400, /no catalogue/],
     ["lanes: {}", 400, /lanes is no setting/],
+    ["models: oops", 400, /models must be a list/],
+    ["models: { two: {} }", 400, /models must be a list/],
+    ["models: [two]", 400, /models\[0\] must be a mapping with an id/],
+    ["models: [{ prices: {} }]", 400, /models\[0\] must be a mapping with an id/],
+    ["models: [{ id: 12 }]", 400, /models\[0\] must be a mapping with an id/],
+    ["models: [{ id: a }, { id: b }, { id: a }]", 400, /models\[2\]: the id "a" is there twice/],
+    ["upstreams: []", 400, /upstreams must be a mapping/],
+    ["queues: { slow: 5 }", 400, /queues\.slow must be a mapping/],
+    ["groups: { g: { models: [one], priceRatio: .nan } }", 400, /groups\.g\.priceRatio/],
+    ["groups: { g: { models: [one], priceRatio: .inf } }", 400, /groups\.g\.priceRatio/],
+    [`a: &a ${"x".repeat(100_000)}\nqueues: { q: { waitMs: [${"*a,".repeat(9_000)}] } }`, 400, /a is no setting/],
+    [
+      `queues: { p: { waitMs: &a ${"x".repeat(300_000)} }, q: { waitMs: [${"*a,".repeat(9_000)}] } }`,
+      413,
+      /would be longer than/,
+    ],
+    [
+      `queues: { p: { waitMs: &a [${"1,".repeat(100_000)}] }, q: { waitMs: [${"*a,".repeat(9_000)}] } }`,
+      413,
+      /would be longer than/,
+    ],
     [
       "models: [{ id: x, prices: { inputPerMillion: 1, outputPerMillion: 1 }, route: [{ upstream: gone, model: m }] }]",
       400,

@@ -82,3 +82,29 @@ onBoth("an estimate prices the usage of the last 30 days anew, with the factors 
   assert.equal((await call("POST", "prices/estimate", { model: "none", prices: model.prices })).status, 404);
   assert.equal((await call("POST", "prices/estimate", { model: "oss", prices: { inputPerMillion: -1 } })).status, 400);
 });
+
+onBoth("names of an object's own methods are names like others", async (database) => {
+  await using opened = await startHere(database);
+  const { api, call } = opened;
+  await call("PUT", "groups/constructor", { models: ["*"], priceRatio: 2 }, 2);
+  const route = [{ upstream: "groq", model: "constructor" }];
+  const added = await call("PUT", "models/constructor", { ...model, route }, 3);
+  assert.equal(added.status, 200, added.text);
+  const used = { model: "constructor", group: "constructor", receivedAt: Date.now() - 86_400_000 };
+  await insertUsage(database, [usageRecord({ ...used, inputTokens: 1_000_000 })]);
+  const estimate = await call("POST", "prices/estimate", {
+    model: "constructor",
+    prices: model.prices,
+    priceRatios: {},
+  });
+  assert.equal(estimate.status, 200, estimate.text);
+  const { items } = (await call("GET", "prices")).body;
+  const { state } = items.find((item: { model: string }) => item.model === "constructor");
+  assert.equal(state, "unknown");
+  const apply = (item: object) => call("POST", "prices/apply", { items: [{ upstream: "groq", ...item }] }, 4);
+  assert.equal((await apply({ model: "toString", target })).status, 409);
+  assert.equal((await apply({ model: "constructor", target: "constructor" })).status, 404);
+  assert.equal((await call("DELETE", "upstreams/constructor", undefined, 4)).status, 404);
+  const { body } = await api.call(operator, "GET", "/catalogue/entries");
+  assert.equal(body.revision, 4);
+});

@@ -1,8 +1,11 @@
 /** Tests of upstreams that are not saved, by a worker of a whole gateway. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, test } from "node:test";
 import { startControl } from "../support/control.ts";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
@@ -184,6 +187,40 @@ test("a test uses the typed credential, a stored one, or that of the worker's en
   const own = await post("test-upstream", { upstream: { ...upstream, credential: "CREDENTIALS_SECRET" } });
   assert.equal(own.status, 400);
   assert.equal(seen.length, 4);
+});
+
+test("a stored Google credential is a service account, and names no file or address", async () => {
+  const bodies: string[] = [];
+  handle = (request, response) => {
+    request.on("data", (chunk) => bodies.push(String(chunk))).on("end", () => json(response, 200, { data: [] }));
+  };
+  const directory = await mkdtemp(join(tmpdir(), "sluice-google-"));
+  const file = join(directory, "secret");
+  await writeFile(file, "secret-of-the-machine");
+  const external = {
+    type: "external_account",
+    audience: "any",
+    subject_token_type: "urn:ietf:params:oauth:token-type:jwt",
+    token_url: url,
+    credential_source: { file },
+  };
+  const upstream = { dialect: "openai-chat", baseUrl: url, authentication: "google" };
+  for (const value of [JSON.stringify(external), file, `{"type":"service_account" secret-of-the-machine}`]) {
+    const { body, text } = await post("test-upstream", { upstream, value });
+    assert.match(body.list.message, /service account/, text);
+    assert.ok(!text.includes("secret-of"), text);
+  }
+  assert.deepEqual(bodies, []);
+  await rm(directory, { recursive: true });
+});
+
+test("a file without an end is not read for TLS", async () => {
+  for (const file of ["/dev/zero", "/dev/random"]) {
+    const upstream = { dialect: "openai-chat", baseUrl: url.replace("http:", "https:"), tls: { caFile: file } };
+    const { body, text } = await post("test-upstream", { upstream, value: key });
+    assert.equal(body.list.outcome, "unreachable", text);
+    assert.match(body.list.message, /not a file|larger/);
+  }
 });
 
 test("fetched models are new, known or gone, with the limits that the upstream states", async () => {

@@ -167,7 +167,7 @@ export class CredentialStore {
       await lockCatalogue(database);
       const before = await database.selectFrom("credentials").selectAll().where("name", "=", name).executeTakeFirst();
       const fresh = value?.trim() ?? "";
-      if (value === null || mask.test(fresh)) {
+      if (value === null || mask.test(fresh) || (before !== undefined && fresh !== "" && fresh === before.hint)) {
         if (before !== undefined) return before;
         throw new Fault("invalid", "Send the secret itself: there is no value yet that could stay.", {
           field: "value",

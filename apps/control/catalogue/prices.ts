@@ -81,7 +81,10 @@ export function priceHandlers({
       const costAt = (list: Prices, ratios: Record<string, number>) =>
         sums.reduce((total, sum) => {
           const unit = unitPricesOf(list, { ...sum, inputTokens: 0 }, sum.at);
-          const ratio = ratios[sum.group] ?? groups.get(sum.group)?.priceRatio ?? 1;
+          const ratio =
+            (Object.hasOwn(ratios, sum.group) ? ratios[sum.group] : undefined) ??
+            groups.get(sum.group)?.priceRatio ??
+            1;
           const requests = { ...unit, request: unit.request * sum.requests };
           return total + costOf(requests, sum, ppmOf(ratio));
         }, 0n);
@@ -130,7 +133,7 @@ const isByTokens = ({ tiers, serviceTiers, images, ...prices }: Prices): boolean
 
 /** From a day on, or at once: the present prices then stay until that day. */
 function withPrices(document: StoredDocument, { model: id, from }: Applied, list: Prices): StoredDocument {
-  const entry = document.models[id];
+  const entry = Object.hasOwn(document.models, id) ? document.models[id] : undefined;
   if (entry === undefined)
     throw new Fault(
       "conflict",

@@ -124,6 +124,9 @@ function importedEntriesOf(
       `The text's prices are in ${String(currency)}, those of ${String(fileCurrency)} are in force.`,
       { field: "text" },
     );
+  const faults = formFaultsOf(value as Record<string, unknown>);
+  const [fault] = faults;
+  if (fault !== undefined) throw new Fault("invalid", fault, { field: "text", members: { faults } });
   const entries = entriesOf(value);
   const document: Record<string, Record<string, Entry>> = { ...emptyDocument };
   for (const section of sections)
@@ -131,4 +134,31 @@ function importedEntriesOf(
       Object.entries(entries[section]).filter(([name, entry]) => !isDeepStrictEqual(own[section][name], entry)),
     );
   return document as StoredDocument;
+}
+
+const isMappingValue = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Mistakes that would make entries disappear silently. An empty section is none. */
+function formFaultsOf({ models, ...value }: Record<string, unknown>): string[] {
+  const named = sections.flatMap((section) => {
+    const entries = section === "models" ? undefined : (value[section] ?? undefined);
+    if (entries === undefined) return [];
+    if (!isMappingValue(entries)) return [`${section} must be a mapping of names to settings`];
+    return Object.entries(entries).flatMap(([name, entry]) =>
+      isMappingValue(entry) ? [] : [`${section}.${name} must be a mapping of settings`],
+    );
+  });
+  if (models === undefined || models === null) return named;
+  if (!Array.isArray(models)) return [...named, "models must be a list"];
+  const ids = new Set<string>();
+  return named.concat(
+    models.flatMap((model: unknown, index) => {
+      if (!isMappingValue(model) || typeof model.id !== "string")
+        return [`models[${index}] must be a mapping with an id, which is a text`];
+      if (ids.has(model.id)) return [`models[${index}]: the id ${JSON.stringify(model.id)} is there twice`];
+      ids.add(model.id);
+      return [];
+    }),
+  );
 }

@@ -194,7 +194,11 @@ export class StoredCatalogue {
       });
       return { ...described, revision: number, isPublished: true };
     });
-    if (answer.isPublished) await this.#task?.run();
+    if (answer.isPublished) {
+      // A run of the task may be under way that began before the change.
+      await this.#read();
+      await this.#task?.run();
+    }
     return answer;
   }
 
@@ -254,17 +258,23 @@ async function checkCredentials(
 
 /** The text of a document, the same for equal ones: by sorted names. Throws a Fault if too long. */
 function canonicalText(document: StoredDocument): string {
+  // Aliases of an imported text make a long document of a short one.
+  let length = 0;
   const inOrder = (value: unknown): unknown => {
+    length += typeof value === "string" ? value.length : 1;
+    if (length > documentLengthMax) throw tooLong();
     if (Array.isArray(value)) return value.map(inOrder);
     if (typeof value !== "object" || value === null) return value;
     const names = Object.keys(value).sort();
     return Object.fromEntries(names.map((name) => [name, inOrder(Reflect.get(value, name))]));
   };
   const text = JSON.stringify(inOrder(document));
-  if (text.length > documentLengthMax)
-    throw new Fault("too_large", `The entries of the database would be longer than ${documentLengthMax} characters.`);
+  if (text.length > documentLengthMax) throw tooLong();
   return text;
 }
+
+const tooLong = () =>
+  new Fault("too_large", `The entries of the database would be longer than ${documentLengthMax} characters.`);
 
 const sha256Of = (text: string): string => createHash("sha256").update(text).digest("hex");
 

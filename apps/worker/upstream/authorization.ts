@@ -8,7 +8,9 @@ import { setImmediate } from "node:timers/promises";
 import type { SignatureV4 } from "@smithy/signature-v4";
 import type { GoogleAuth } from "google-auth-library";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
+import { isStoredReference } from "#catalogue/credentials.ts";
 import { type Environment, secretOf } from "#catalogue/environment.ts";
+import { parsedObject } from "#wire/json/parse.ts";
 import type { BodyWithAttachments } from "../attachments/request-attachments.ts";
 import { hashedAtOnceBytes } from "../bounds.ts";
 
@@ -35,6 +37,7 @@ export type Authorize = (
  */
 const contentHashHeader = "x-amz-content-sha256";
 
+const serviceAccountTokenUrl = "https://oauth2.googleapis.com/token";
 const googleScope = "https://www.googleapis.com/auth/cloud-platform";
 
 /**
@@ -72,11 +75,13 @@ export function createAuthorization(environment: Environment): Authorize {
   async function googleHeadersOf(name: string, credential: string): Promise<Record<string, string>> {
     if (googleCredentials.get(name) !== credential) googles.delete(name);
     googleCredentials.set(name, credential);
-    const google = await kept(googles, name, () => googleOf(credential));
+    const google = await kept(googles, name, () => googleOf(name, credential));
     return { authorization: `Bearer ${await google.getAccessToken()}` };
   }
 
-  async function googleOf(credential: string): Promise<GoogleAuth> {
+  async function googleOf(name: string, credential: string): Promise<GoogleAuth> {
+    if (isStoredReference(name) && !isServiceAccount(credential))
+      throw new Error("A stored credential of Google must be the key file's content of a service account.");
     const { GoogleAuth } = await import("google-auth-library");
     const source = credential.startsWith("{")
       ? { credentials: JSON.parse(credential) as object }
@@ -114,6 +119,15 @@ export function createAuthorization(environment: Environment): Authorize {
     ]);
     return new SignatureV4({ credentials: defaultProvider(), region, service, sha256: Sha256 });
   }
+}
+
+/**
+ * Other kinds of key files make Google's library read files and addresses of their choice, which an
+ * operator of the API may not. The library's own errors could contain parts of the text.
+ */
+function isServiceAccount(text: string): boolean {
+  const { type, token_uri = serviceAccountTokenUrl } = parsedObject(Buffer.from(text)) ?? {};
+  return type === "service_account" && token_uri === serviceAccountTokenUrl;
 }
 
 /**

@@ -1,6 +1,5 @@
 /** How an upstream is reached: TLS files, proxies, HTTP/1.1 or HTTP/2. */
 
-import { readFileSync } from "node:fs";
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import type { LookupFunction, Socket } from "node:net";
@@ -122,13 +121,20 @@ export function followTlsFiles(upstream: CatalogueUpstream, onChange: () => void
   };
 }
 
+/** Throws for devices and large files, which would stop the worker. */
+function tlsFileOf(file: string): Buffer {
+  const reading = readBoundedSync(file, tlsFileBytesMax);
+  if (reading.kind === "unreadable") throw new Error(reading.reason);
+  return Buffer.from(reading.bytes);
+}
+
 function tlsOptionsOf({ tls }: CatalogueUpstream): { ca?: Buffer; cert?: Buffer; key?: Buffer; servername?: string } {
   if (tls === undefined) return {};
   const { caFile, certificateFile, keyFile, serverName } = tls;
   return {
-    ...(caFile !== undefined && { ca: readFileSync(caFile) }),
-    ...(certificateFile !== undefined && { cert: readFileSync(certificateFile) }),
-    ...(keyFile !== undefined && { key: readFileSync(keyFile) }),
+    ...(caFile !== undefined && { ca: tlsFileOf(caFile) }),
+    ...(certificateFile !== undefined && { cert: tlsFileOf(certificateFile) }),
+    ...(keyFile !== undefined && { key: tlsFileOf(keyFile) }),
     ...(serverName !== undefined && { servername: serverName }),
   };
 }
