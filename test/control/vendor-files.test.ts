@@ -149,3 +149,20 @@ test("the address of an upload is good for nothing else, and for nobody without 
     assert.equal((await sendTo(String(address), "upload", 0, "abc")).status, 401, wrong);
   }
 });
+
+test("an upload has as many bytes as it announced", async () => {
+  for (const [announced, body] of [
+    [0, "a"],
+    [3, "abcd"],
+    [3, "ab"],
+  ] as const) {
+    const address = await beginUpload(keys.own, announced);
+    const { status, file } = await sendTo(address, "upload, finalize", 0, body);
+    assert.equal(status, body.length > announced ? 413 : 400, `${announced} ${body}`);
+    assert.equal(file, undefined);
+  }
+  const address = await beginUpload(keys.own, 3);
+  assert.equal((await sendTo(address, "upload", 0, "ab")).status, 200);
+  assert.equal((await sendTo(address, "upload", 2, "cd")).status, 200);
+  assert.equal((await sendTo(address, "finalize", 4)).status, 400);
+});

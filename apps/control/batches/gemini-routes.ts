@@ -11,6 +11,7 @@ import {
   batchWindowMs,
 } from "../bounds.ts";
 import { newIdOf } from "../files/file-store.ts";
+import { plainTextOf } from "../internal/form.ts";
 import { sendFailure } from "../internal/internal-server.ts";
 import { takeLines } from "./batch-intake.ts";
 import { deleteBatch, resultsOf } from "./batch-results.ts";
@@ -183,7 +184,7 @@ const batchIn = (bytes: Buffer) => {
 };
 
 const displayNameOf = (batch: { displayName?: unknown } | undefined): string | null =>
-  textOf(batch?.displayName)?.slice(0, displayNameMax) ?? null;
+  batch === undefined ? null : plainTextOf(textOf(batch.displayName) ?? "", displayNameMax) || null;
 
 const invalid = (message: string): Failure => ({ code: "invalid_request", message });
 const noInput = invalid("'batch.inputConfig' must have a list 'requests.requests', or 'fileName'.");

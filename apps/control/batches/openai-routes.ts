@@ -3,9 +3,11 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { batchEndpoints } from "#api/batches.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { boundedBytes } from "#wire/bounded-bytes.ts";
-import { parsedObject, plainObjectOf } from "#wire/json/parse.ts";
+import { parsedObject, plainObjectOf, textOf } from "#wire/json/parse.ts";
 import { batchBodyBytesMax, batchesShownDefault, batchesShownMax, batchWindowMs } from "../bounds.ts";
 import { newIdOf } from "../files/file-store.ts";
+import { tokenOf } from "../files/openai-files.ts";
+import { isStorable } from "../internal/form.ts";
 import { sendFailure } from "../internal/internal-server.ts";
 import { cancelBatch } from "./batch-rows.ts";
 import { type BatchView, createBatch, findBatch, listBatches } from "./batch-views.ts";
@@ -90,7 +92,7 @@ async function create(service: BatchService, request: FastifyRequest, id: string
       "metadata",
     );
   }
-  const token = typeof fileId === "string" && fileId.startsWith("file-") ? fileId.slice("file-".length) : "";
+  const token = tokenOf(textOf(fileId) ?? "");
   const file = await service.findFile(account, token);
   if (file === undefined)
     return {
@@ -129,7 +131,14 @@ function isMetadata(value: unknown): boolean {
   const entries = Object.entries(plainObjectOf(value) ?? { invalid: 0 });
   return (
     entries.length <= pairs &&
-    entries.every(([name, text]) => name.length <= nameLength && typeof text === "string" && text.length <= valueLength)
+    entries.every(
+      ([name, text]) =>
+        name.length <= nameLength &&
+        typeof text === "string" &&
+        text.length <= valueLength &&
+        isStorable(name) &&
+        isStorable(text),
+    )
   );
 }
 

@@ -25,6 +25,7 @@ import {
 import type { ControlConfig } from "../config.ts";
 import type { Database } from "../database/database.ts";
 import type { FileRow } from "../database/tables.ts";
+import { isStorable } from "../internal/form.ts";
 import { FileQuota } from "./file-quota.ts";
 import { openChunks, sealChunks, sealedStartOf } from "./sealed-chunks.ts";
 
@@ -93,12 +94,16 @@ export class FileStore {
   ): Promise<FileResult<ArrivingFile>> {
     const { database, secret, clock } = this.#options;
     if (id !== undefined) await removeFiles(this.#options, [id]);
+    const fileBytesMax = isUnbounded ? Number.POSITIVE_INFINITY : this.#options.config.fileBytesMax;
+    const bytesMax = upload === undefined ? fileBytesMax : Math.min(uploadPartBytesMax, Number(upload.bytes));
+    // The form around a part is none of its bytes.
+    const reservedBytes = upload === undefined ? announcedBytes : Math.min(announcedBytes, bytesMax);
     const dataKey = createSecretKey(randomBytes(32));
     const now = clock.epoch();
     const row: FileRow = {
       ...owner,
       ...{ id: id ?? newIdOf(), name: "", purpose: "", media_type: "" },
-      ...{ bytes: BigInt(announcedBytes), state: "arriving" },
+      ...{ bytes: BigInt(reservedBytes), state: "arriving" },
       sealed_key: seal(sealingKeyOf(secret, owner), dataKey.export().toString("base64")),
       created_at: new Date(now),
       expires_at: new Date(now + fileSilenceMs),
@@ -106,28 +111,23 @@ export class FileStore {
     };
     const quota = isUnbounded ? unbounded(owner.account) : this.quotaOf(owner.account, upload);
     const failure = await database.transaction().execute(async (transaction) => {
-      const shortage = await quota.shortageOf(transaction, announcedBytes, 1);
+      const shortage = await quota.shortageOf(transaction, reservedBytes, 1);
       if (shortage === undefined) await transaction.insertInto("files").values(row).execute();
       return shortage;
     });
     if (failure !== undefined) return { failure };
-    const fileBytesMax = isUnbounded ? Number.POSITIVE_INFINITY : this.#options.config.fileBytesMax;
-    const bytesMax = upload === undefined ? fileBytesMax : uploadPartBytesMax;
     return { value: new ArrivingFile(this.#options, row, { dataKey, quota, bytesMax }) };
   }
 
   /** The quota of an account, or of the parts of an upload. */
   quotaOf(account: string, upload?: FileRow): FileQuota {
     const { accountFileBytesMax, accountFilesMax } = this.#options.config;
-    // A part may arrive twice, because its sender lost the answer.
-    return upload === undefined
-      ? new FileQuota({ account, upload: null, filesMax: accountFilesMax, bytesMax: accountFileBytesMax })
-      : new FileQuota({
-          account,
-          upload: upload.id,
-          filesMax: 2 * uploadPartsMax,
-          bytesMax: 2 * Number(upload.bytes) + uploadPartBytesMax,
-        });
+    if (upload === undefined)
+      return new FileQuota({ account, upload: null, filesMax: accountFilesMax, bytesMax: accountFileBytesMax });
+    const bytes = Number(upload.bytes);
+    // A part may arrive twice, because its sender lost the answer; parts that arrive reserve more.
+    const bytesMax = 2 * bytes + Math.min(uploadPartBytesMax, 4 * bytes);
+    return new FileQuota({ account, upload: upload.id, filesMax: 2 * uploadPartsMax, bytesMax });
   }
 
   /** Whether the account may store nothing more. */
@@ -245,7 +245,8 @@ export class FileStore {
   }
 
   /** A file of the account; undefined if it has none with this id. */
-  find(account: string, id: string): Promise<FileRow | undefined> {
+  async find(account: string, id: string): Promise<FileRow | undefined> {
+    if (!isStorable(id)) return undefined;
     return this.#visible(account).where("id", "=", id).executeTakeFirst();
   }
 
@@ -431,7 +432,7 @@ class ArrivingFile {
     const isFull = this.#bytes > this.#reservedBytes;
     if (!(isDue || isFull)) return undefined;
     const step = Math.min(fileReservedMax, Math.max(fileReservedMin, this.#bytes));
-    const more = isFull ? this.#bytes - this.#reservedBytes + step : 0;
+    const more = isFull ? Math.min(this.#bytes + step, bytesMax) - this.#reservedBytes : 0;
     return database.transaction().execute(async (transaction) => {
       const shortage = isFull ? await quota.shortageOf(transaction, more, 0) : undefined;
       if (shortage !== undefined) return shortage;

@@ -93,10 +93,16 @@ export function addGeminiFileRoutes(server: FastifyInstance, { files, receiver }
       if ("failure" in part) return sendFailure(reply, part.failure);
       parts.push(part.value);
     }
-    const file = command.includes("finalize") ? await files.join(upload, parts) : undefined;
+    const received = parts.reduce((sum, { bytes }) => sum + bytes, 0n);
+    const isLast = command.includes("finalize");
+    if (isLast && received !== upload.bytes) {
+      const message = `${received} bytes have arrived; the upload announced ${upload.bytes}.`;
+      return sendFailure(reply, invalid(message, "x-goog-upload-command").failure);
+    }
+    const file = isLast ? await files.join(upload, parts) : undefined;
     reply.headers({
       "x-goog-upload-status": file === undefined ? "active" : "final",
-      "x-goog-upload-size-received": String(parts.reduce((sum, { bytes }) => sum + Number(bytes), 0)),
+      "x-goog-upload-size-received": String(received),
     });
     return reply.send(file === undefined ? {} : { file: fileOf(file, request) });
   }

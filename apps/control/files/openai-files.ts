@@ -79,7 +79,6 @@ export async function sendContent(files: FileStore, row: FileRow, reply: Fastify
 const findOpenAi = (files: FileStore, { claims, params: { id } }: FastifyRequest<WithId>) =>
   files.find(claims.account, tokenOf(id));
 
-/** The id of the row; a text that is no name of a file is none of a row either. */
 /** The id of a row by the id in the API; "" for no such id. */
 export const tokenOf = (id: string): string => (id.startsWith("file-") ? id.slice("file-".length) : "");
 

@@ -83,9 +83,14 @@ function parserOf(contentType: string) {
 export const mediaTypeOf = (text: string): string =>
   /^[!-~][ -~]*$/.test(text) && text.length <= mediaTypeMax ? text : "application/octet-stream";
 
-/** A name without control characters, which a database and a header can have. */
-export const nameOf = (name: string): string =>
-  name
+/** Whether a database takes the text: PostgreSQL has no NUL, and its JSON no halves of characters. */
+export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes("\0");
+
+/** A text on one line, which a database and a header can have. */
+export const plainTextOf = (text: string, lengthMax: number): string =>
+  text
     .replaceAll(/\p{Cc}/gu, "_")
-    .slice(0, fileNameMax)
-    .toWellFormed() || "file";
+    .slice(0, lengthMax)
+    .toWellFormed();
+
+export const nameOf = (name: string): string => plainTextOf(name, fileNameMax) || "file";

@@ -4,6 +4,7 @@
  * neutral, and the ingress gives it the format of the caller's dialect.
  */
 import { rm } from "node:fs/promises";
+import { maxHeaderSize } from "node:http";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import {
@@ -40,13 +41,16 @@ export function createInternalServer({ secret, callsPerMinute, clock, log }: Int
     ...{ max: callsPerMinute, everyMs: 60_000 / callsPerMinute, keysMax: callersMax },
     clock: () => clock.epoch(),
   });
-  const server = Fastify({ forceCloseConnections: true, requestTimeout: 0 });
+  // A longer URL does not pass Node's parser.
+  const routerOptions = { maxParamLength: maxHeaderSize };
+  const server = Fastify({ forceCloseConnections: true, requestTimeout: 0, routerOptions });
   server.decorateRequest("claims");
   server.addHook("onRequest", async (request, reply) => {
     const signed = { receiver: "control", method: request.method, url: request.url } as const;
     const claims = verifier.verify(request.headers[internalSignatureHeader], signed, clock.epoch());
     if (claims === undefined) return reply.code(401).send();
     request.claims = claims as CallerClaims;
+    if (request.url.includes("%00")) return sendFailure(reply, noNul);
     // Generations have limits of their own.
     const retryAfterSeconds = request.url.startsWith(attachmentPrefix) ? 0 : calls.take(request.claims.key);
     if (retryAfterSeconds > 0) return sendFailure(reply, { ...tooManyCalls, retryAfterSeconds });
@@ -65,6 +69,9 @@ export function createInternalServer({ secret, callsPerMinute, clock, log }: Int
 
 /** The beginning of the paths of files that requests name. */
 export const attachmentPrefix = "/attachments/";
+
+/** The database knows no text with a NUL. */
+const noNul: Failure = { code: "not_found", message: "There is nothing whose name has a NUL character." };
 
 const tooManyCalls: Failure = {
   code: "rate_limited",

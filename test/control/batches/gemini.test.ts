@@ -124,3 +124,11 @@ test("an unknown model and a body without requests are refused", async () => {
   await assert.rejects(client.batches.create({ model: "none", src: [{ contents: hello }] }), { status: 404 });
   await assert.rejects(client.batches.create({ model: "gemini-x", src: { fileName: "files/none" } }), { status: 404 });
 });
+
+test("a display name is a text that the database can store", async () => {
+  const client = clientOf(await addAccount("names"));
+  const { displayName } = await client.batches.create({
+    ...{ model: "gemini-x", src: [{ contents: hello }], config: { displayName: "a\0b\ud800" } },
+  });
+  assert.equal(displayName, "a_b\ufffd");
+});

@@ -196,3 +196,59 @@ test("embeddings run too, and a cancelled batch ends", async () => {
   if (cancelled !== undefined) assert.ok(["cancelling", "cancelled"].includes(cancelled.status));
   await until("its end", async () => (await client.batches.retrieve(second.id)).status !== "cancelling");
 });
+
+const hostileIds: [method: string, path: string, headers?: Record<string, string>][] = [
+  ...["GET", "DELETE"].map((method): [string, string] => [method, "/v1/files/file-ID"]),
+  ["GET", "/v1/files/file-ID/content"],
+  ["GET", "/v1/files?after=file-ID"],
+  ["POST", "/v1/uploads/upload_ID/parts"],
+  ["POST", "/v1/uploads/upload_ID/complete"],
+  ["POST", "/v1/uploads/upload_ID/cancel"],
+  ["GET", "/v1/batches/ID"],
+  ["GET", "/v1/batches?after=ID"],
+  ["POST", "/v1/batches/ID/cancel"],
+  ...["GET", "DELETE"].flatMap((method): [string, string, Record<string, string>][] =>
+    ["/v1/files/file_ID", "/v1/messages/batches/ID"].map((path) => [
+      method,
+      path,
+      { "anthropic-version": "2023-06-01" },
+    ]),
+  ),
+  ["GET", "/v1/messages/batches/ID/results", { "anthropic-version": "2023-06-01" }],
+  ...["GET", "DELETE"].flatMap((method): [string, string][] => [
+    [method, "/v1beta/files/ID"],
+    [method, "/v1beta/batches/ID"],
+  ]),
+  ["POST", "/upload/v1beta/files?upload_id=ID", { "x-goog-upload-command": "upload" }],
+];
+
+test("an id that no object can have is a 404 in every API", async () => {
+  const authorization = `Bearer ${await addAccount("hostile-ids")}`;
+  for (const id of ["a%00", "..%2f..", "a".repeat(3_000), "%F0%9F%98%80"])
+    for (const [method, path, headers = {}] of hostileIds) {
+      const response = await fetch(`${gateway.url}${path.replace("ID", id)}`, {
+        ...{ method, headers: { authorization, ...headers } },
+        ...(method === "POST" && { body: new FormData() }),
+      });
+      const { error } = (await response.json()) as { error?: { message?: string } };
+      assert.equal(response.status, 404, `${method} ${path} ${id.slice(0, 20)}`);
+      assert.ok(error?.message, `${method} ${path} ${id.slice(0, 20)}`);
+    }
+});
+
+test("metadata that the database cannot store are refused", async () => {
+  const client = clientOf(await addAccount("hostile-metadata"));
+  const create = async (metadata: Record<string, string>) =>
+    client.batches.create({
+      ...{ input_file_id: await upload(client, chatLine("a")), completion_window: "24h", metadata },
+      endpoint: "/v1/chat/completions",
+    });
+  for (const text of ["a\0", "a\ud800"]) {
+    await assert.rejects(create({ name: text }), /400 'metadata' must have/);
+    await assert.rejects(create({ [text]: "value" }), /400 'metadata' must have/);
+  }
+  await assert.rejects(
+    client.batches.create({ input_file_id: "file-\0", endpoint: "/v1/chat/completions", completion_window: "24h" }),
+    /404 No such File object/,
+  );
+});
