@@ -97,7 +97,7 @@ export async function takeLines(
     const input = { ...(await chunks.end()), tokens: BigInt(tokens), model: check.model ?? batch.model };
     const { tokensMax } = bounds;
     const outcome = await acceptBatch(database, batch, input, { tokensMax, now: new Date(clock.epoch()) });
-    if (outcome === "accepted") return [];
+    if (outcome === "accepted" || outcome === "superseded") return [];
     if (outcome === "exhausted") faults.push(tooManyTokens(tokensMax));
   }
   await undo();
@@ -123,7 +123,7 @@ class ChunkWriter {
   }
 
   async add(request: RequestLine): Promise<void> {
-    const { length } = request.body;
+    const length = request.body.length + (request.metadata?.length ?? 0);
     if (this.#lines.length === chunkLinesMax || (this.#lines.length > 0 && this.#bytes + length > chunkBytesMax))
       await this.#store();
     this.#lines.push(request);

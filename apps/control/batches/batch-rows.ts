@@ -227,16 +227,24 @@ export interface AcceptedInput {
 
 /**
  * Opens a batch whose input was checked. `exhausted`: its account would have more tokens in the
- * queue than `tokensMax`. `lost`: the batch is not this run's any more, or was cancelled.
+ * queue than `tokensMax`. `lost`: the batch was cancelled. `superseded`: another run has it.
  */
 export async function acceptBatch(
   database: Database,
   { id, account, runs }: Pick<Batch, "id" | "account" | "runs">,
   { chunks, total, tokens, model }: AcceptedInput,
   { tokensMax, now }: { tokensMax: number; now: Date },
-): Promise<"accepted" | "exhausted" | "lost"> {
+): Promise<"accepted" | "exhausted" | "lost" | "superseded"> {
   return database.transaction().execute(async (transaction) => {
     await lockAccount(transaction, account);
+    const own = await transaction
+      .selectFrom("batches")
+      .select(["runs", "state"])
+      .where("id", "=", id)
+      .forUpdate()
+      .executeTakeFirst();
+    if (own !== undefined && own.runs !== runs) return "superseded";
+    if (own === undefined || !statesBefore("accept").includes(own.state)) return "lost";
     if ((await queuedTokens(transaction, account)) + tokens > BigInt(tokensMax)) return "exhausted";
     await transaction.deleteFrom("batch_chunks").where("batch_id", "=", id).execute();
     for (let start = 0; start < chunks.length; start += 1_000)
@@ -244,14 +252,12 @@ export async function acceptBatch(
         .insertInto("batch_chunks")
         .values(chunks.slice(start, start + 1_000).map((chunk) => ({ batch_id: id, ...chunk })))
         .execute();
-    const { numUpdatedRows } = await transaction
+    await transaction
       .updateTable("batches")
       .set({ state: "in_progress", started_at: now, total, tokens, model, lease_until: null })
       .where("id", "=", id)
-      .where("runs", "=", runs)
-      .where("state", "in", statesBefore("accept"))
-      .executeTakeFirst();
-    return numUpdatedRows > 0n ? "accepted" : "lost";
+      .execute();
+    return "accepted";
   });
 }
 

@@ -23,15 +23,19 @@ class Collector {
 
   add(part: Buffer): void {
     this.#length += part.length;
-    if (this.#length > this.#bytesMax) this.#parts = [];
+    if (this.isOver) this.#parts = [];
     else if (part.length > 0) this.#parts.push(part);
+  }
+
+  get isOver(): boolean {
+    return this.#length > this.#bytesMax;
   }
 
   /** Undefined if there were too many bytes. */
   take(): Buffer | undefined {
     const [first = nothing] = this.#parts;
     const whole = this.#parts.length > 1 ? Buffer.concat(this.#parts) : first;
-    const isTooLong = this.#length > this.#bytesMax;
+    const isTooLong = this.isOver;
     this.#parts = [];
     this.#length = 0;
     return isTooLong ? undefined : whole;
@@ -99,6 +103,7 @@ export async function* elementsOf(
   let isInside = false;
   let inString = false;
   let isEscaped = false;
+  const isNamed = () => !isInside && depth <= path.length;
   for await (const chunk of chunks) {
     let from = 0;
     const collect = (to: number) => {
@@ -112,12 +117,12 @@ export async function* elementsOf(
     for (let at = 0; at < chunk.length; at++) {
       const byte = chunk[at] as number;
       if (inString) {
-        if (!isInside) text.add(chunk.subarray(at, at + 1));
+        if (isNamed()) text.add(chunk.subarray(at, at + 1));
         if (isEscaped) isEscaped = false;
         else if (byte === backslash) isEscaped = true;
         else if (byte === quote) {
           inString = false;
-          if (!isInside) names[depth] = (text.take() ?? nothing).subarray(0, -1).toString();
+          if (isNamed()) names[depth] = (text.take() ?? nothing).subarray(0, -1).toString();
         }
       } else if (byte === quote) inString = true;
       else if (byte === openBrace || byte === openBracket) {
@@ -127,7 +132,7 @@ export async function* elementsOf(
           isInside = true;
         }
         depth++;
-        if (!isInside) names[depth] = "";
+        if (isNamed()) names[depth] = "";
       } else if (byte === closeBrace || byte === closeBracket) {
         if (isInside && depth === insideDepth) {
           const last = elementEnd(at) as InputLine & BodyPart;
@@ -141,6 +146,7 @@ export async function* elementsOf(
       }
     }
     collect(chunk.length);
+    if (rest.isOver) return;
   }
   const bytes = rest.take();
   if (depth === 0 && bytes !== undefined && bytes.length > 0) yield { kind: "rest", bytes };

@@ -9,7 +9,7 @@ import type { Demand } from "#operations/demand.ts";
 import { operations } from "#operations/operations.ts";
 import { formFieldsMax } from "#wire/bounds.ts";
 import { formOf } from "#wire/form.ts";
-import { boundBroken, type JsonBounds } from "#wire/json/bounds.ts";
+import { boundBroken, type JsonBounds, requestBounds } from "#wire/json/bounds.ts";
 import { parseJson } from "#wire/json/parse.ts";
 import { bodyFieldsMax, settingElementsMax, settingLengthMax, settingMembersMax } from "../common/bounds.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
@@ -17,18 +17,11 @@ import { Refusal, type Result, refusalOf } from "../common/refusal.ts";
 import type { Opener } from "./session.ts";
 import { faultIn } from "./validation.ts";
 
-/**
- * Bounds on the recursion and on the time that a body takes to read. The largest requests of coding
- * agents, of 2 MB, come to a tenth of them; lists of token ids for embeddings are the reason for
- * the many values.
- */
-const bodyBounds: JsonBounds = { depthMax: 200, containersMax: 100_000, membersMax: 200_000, valuesMax: 1_000_000 };
-
 const boundMessages: Record<keyof JsonBounds, string> = {
-  depthMax: `The body is nested more than ${bodyBounds.depthMax} levels deep.`,
-  containersMax: `The body holds more than ${bodyBounds.containersMax} objects and arrays.`,
-  membersMax: `The objects of the body hold more than ${bodyBounds.membersMax} members together.`,
-  valuesMax: `The body holds more than ${bodyBounds.valuesMax} values.`,
+  depthMax: `The body is nested more than ${requestBounds.depthMax} levels deep.`,
+  containersMax: `The body holds more than ${requestBounds.containersMax} objects and arrays.`,
+  membersMax: `The objects of the body hold more than ${requestBounds.membersMax} members together.`,
+  valuesMax: `The body holds more than ${requestBounds.valuesMax} values.`,
 };
 
 export type Body = Record<string, unknown>;
@@ -47,7 +40,7 @@ export interface ReadBody {
 export function readJson(bytes: Buffer): Result<unknown> {
   if (bytes.length === 0) return refusalOf("The body is empty.");
   if (!isUtf8(bytes)) return refusalOf("The body is not valid UTF-8.");
-  const broken = boundBroken(bytes, bodyBounds);
+  const broken = boundBroken(bytes, requestBounds);
   if (broken !== undefined) return refusalOf(boundMessages[broken]);
   try {
     return parseJson(bytes);

@@ -5,7 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { cancelBatch } from "../../../apps/control/batches/batch-rows.ts";
+import { takeFile, takeLines } from "../../../apps/control/batches/batch-intake.ts";
+import { cancelBatch, claimBatch } from "../../../apps/control/batches/batch-rows.ts";
+import { objectNames } from "../../../apps/control/batches/chunk-format.ts";
 import type { SendLine } from "../../../apps/control/batches/line-sender.ts";
 import { verdictOf } from "../../../apps/control/batches/line-verdict.ts";
 import type { Database } from "../../../apps/control/database/database.ts";
@@ -276,4 +278,44 @@ test("an invalid key and a spent budget stop a batch", () => {
   assert.equal(stopsOf(status(401)), "invalid_key");
   assert.equal(stopsOf(status(429, { isFinal: true })), "budget_exhausted");
   assert.equal(stopsOf(status(400)), undefined);
+});
+
+onBoth("an intake that another process has repeated changes nothing", async (database) => {
+  const account = `account-${++accounts}`;
+  const id = `batch_${accounts}`;
+  const context = contextOf(database, directory);
+  await addAccount(database, account);
+  await addBatch(context, { id, account, input: inputOf(3) });
+  const late = (await claimBatch(database, ["validating"])) ?? assert.fail();
+  await database.updateTable("batches").set({ lease_until: null }).where("id", "=", id).execute();
+  const repeated = (await claimBatch(database, ["validating"])) ?? assert.fail();
+  await takeFile(context, repeated);
+  await database.updateTable("batch_chunks").set({ succeeded: 1, runs: 1 }).where("batch_id", "=", id).execute();
+  context.bounds.tokensMax = 1;
+  await takeFile(context, late);
+  const chunk = await database
+    .selectFrom("batch_chunks")
+    .selectAll()
+    .where("batch_id", "=", id)
+    .executeTakeFirstOrThrow();
+  assert.deepEqual([chunk.lines, chunk.succeeded, chunk.runs], [3, 1, 1]);
+  assert.ok(await context.objects.read(account, objectNames.input(id, 0)));
+  await database.deleteFrom("batches").where("id", "=", id).execute();
+});
+
+onBoth("the metadata of requests count as bytes of their chunk", async (database) => {
+  const account = `account-${++accounts}`;
+  const id = `batch_${accounts}`;
+  const context = contextOf(database, directory);
+  await addAccount(database, account);
+  await addBatch(context, { id, account, input: inputOf(1) });
+  const batch = (await claimBatch(database, ["validating"])) ?? assert.fail();
+  const bytes = Buffer.from(JSON.stringify({ request: {}, metadata: { text: "x".repeat(1 << 20) } }));
+  async function* lines() {
+    for (let number = 1; number <= 4; number++) yield { number, bytes };
+  }
+  assert.deepEqual(await takeLines(context, { ...batch, dialect: "gemini", model: "m" }, lines()), []);
+  const chunks = await database.selectFrom("batch_chunks").select("lines").where("batch_id", "=", id).execute();
+  assert.deepEqual(chunks, [{ lines: 1 }, { lines: 1 }, { lines: 1 }, { lines: 1 }]);
+  await database.deleteFrom("batches").where("id", "=", id).execute();
 });

@@ -14,14 +14,15 @@ async function* inParts(bytes: Buffer, size: number): AsyncGenerator<Buffer> {
 }
 
 async function checked(text: string | Buffer, dialect: BatchDialect = "openai", more: object = {}, size = 7) {
+  const ownBounds = { ...bounds, ...more };
   const check = new InputCheck({
     format: batchFormats[dialect],
     endpoint,
-    bounds: { ...bounds, ...more },
+    bounds: ownBounds,
     allowsModel: (model) => model !== "secret",
   });
   const bodies: string[] = [];
-  for await (const line of linesOf(inParts(Buffer.from(text), size), bounds.lineBytesMax)) {
+  for await (const line of linesOf(inParts(Buffer.from(text), size), ownBounds.lineBytesMax)) {
     const request = check.add(line);
     if (request !== undefined) bodies.push(request.body.toString());
     if (check.isOver) break;
@@ -42,6 +43,16 @@ const openaiFaults: Record<string, [input: string | Buffer, faults: unknown[], m
   "no JSON": [`${line()}\n{"custom_id":`, [[2, "invalid_json_line", null]]],
   "JSON twice on a line": [`${line()} ${line()}`, [[1, "invalid_json_line", null]]],
   "deep nesting": [line().replace('"m"', `${"[".repeat(100)}${"]".repeat(99)}`), [[1, "invalid_json_line", null]]],
+  "too many levels": [
+    line({}, { a: JSON.parse(`${"[".repeat(300)}${"]".repeat(300)}`) }),
+    [[1, "invalid_request", null]],
+    { lineBytesMax: 10_000 },
+  ],
+  "too many values": [
+    line({}, { a: Array(100_001).fill({}) }),
+    [[1, "invalid_request", null]],
+    { bytesMax: 1_000_000, lineBytesMax: 1_000_000 },
+  ],
   "no object": ["[]", [[1, "invalid_request", "custom_id"]]],
   "no custom_id": [line({ custom_id: undefined }), [[1, "invalid_request", "custom_id"]]],
   "an empty custom_id": [line({ custom_id: "" }), [[1, "invalid_request", "custom_id"]]],
@@ -168,3 +179,18 @@ for (const [text, path, elements, rest] of arrays)
   test(`the elements of ${path.join(".")} in ${text.slice(0, 50)}`, async () => {
     for (const size of [1, 3, 1_000]) assert.deepEqual(await partsOf(text, path, size), { elements, rest });
   });
+
+test("a body is read no further once its rest is too long", async () => {
+  for (const filler of ["[", '{"a":', "x"]) {
+    let read = 0;
+    async function* body() {
+      yield Buffer.from('{"x":');
+      for (; read < 1_000; read++) yield Buffer.from(filler.repeat(1_000));
+    }
+    const parts: unknown[] = [];
+    for await (const part of elementsOf(body(), ["requests"], { elementBytesMax: 40, restBytesMax: 2_000 }))
+      parts.push(part);
+    assert.deepEqual(parts, []);
+    assert.ok(read < 5, `${read}`);
+  }
+});
