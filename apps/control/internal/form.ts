@@ -83,7 +83,7 @@ function parserOf(contentType: string) {
 export const mediaTypeOf = (text: string): string =>
   /^[!-~][ -~]*$/.test(text) && text.length <= mediaTypeMax ? text : "application/octet-stream";
 
-/** Whether a database takes the text: PostgreSQL has no NUL, and its JSON no halves of characters. */
+/** Whether the database takes a text: it has no NUL, and its JSON no halves of characters. */
 export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes("\0");
 
 /** A text on one line, which a database and a header can have. */
