@@ -67,14 +67,9 @@ function useBatchColumns(hasAccounts: boolean) {
         ({ errored }) => (errored === 0 ? "–" : <Text c="red">{c.format.count(errored)}</Text>),
         { isNumber: true, sortBy: ({ errored }) => errored },
       ),
-      c.cell(
-        "model",
-        t.model,
-        ({ model, total }) => <Cut width={100}>{model ?? (total === 0 ? "–" : t.several)}</Cut>,
-        {
-          sortBy: ({ model }) => model ?? "",
-        },
-      ),
+      c.cell("model", t.model, ({ model, total }) => <Cut width={96}>{model ?? (total === 0 ? "–" : t.several)}</Cut>, {
+        sortBy: ({ model }) => model ?? "",
+      }),
       ...(hasAccounts ? [c.cut("account", t.account, 80)] : []),
       c.cell("cost", t.cost, ({ cost }) => <Money of={cost} />, {
         isNumber: true,
