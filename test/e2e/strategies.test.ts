@@ -7,7 +7,7 @@ import { until } from "../support/time.ts";
 /** By model: the settings of its targets at the simulator. */
 const targets = {
   latency: ["sim-near;tokens=2;first=10", "sim-far;tokens=2;first=150"],
-  busy: ["sim-brief;tokens=2;first=10", "sim-long;tokens=2;first=150"],
+  busy: ["sim-brief;tokens=2;first=10", "sim-long;tokens=2;first=200"],
   cheap: ["sim-dear;tokens=2", "sim-cheap;tokens=2"],
   session: ["sim-one;tokens=2;first=5", "sim-two;tokens=2;first=5"],
 } as const;
