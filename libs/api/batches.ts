@@ -17,16 +17,7 @@ import {
   time,
 } from "./common.ts";
 import type { Operation } from "./operation.ts";
-
-/** The paths of requests of OpenAI's batches. */
-export const batchEndpoints = [
-  "/v1/chat/completions",
-  "/v1/responses",
-  "/v1/embeddings",
-  "/v1/completions",
-  "/v1/images/generations",
-  "/v1/moderations",
-] as const;
+import { batchEndpoints } from "./vocabulary.ts";
 
 /** The states of a batch, in their order. */
 export const batchStates = [

@@ -18,18 +18,7 @@ import {
   time,
 } from "./common.ts";
 import type { Operation } from "./operation.ts";
-
-/** https://platform.openai.com/docs/api-reference/webhook-events */
-export const webhookEvents = [
-  "batch.completed",
-  "batch.failed",
-  "batch.expired",
-  "batch.cancelled",
-  "response.completed",
-  "response.failed",
-  "response.incomplete",
-  "response.cancelled",
-] as const;
+import { webhookEvents } from "./vocabulary.ts";
 
 export const deliveryStates = ["pending", "delivered", "failed"] as const;
 

@@ -6,7 +6,10 @@ import { readFileSync, statSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
 
-export type FileReading = { kind: "content"; bytes: Uint8Array } | { kind: "unreadable"; reason: string };
+export type FileReading =
+  | { kind: "content"; bytes: Uint8Array }
+  /** With the system's code, where it has one. */
+  | { kind: "unreadable"; reason: string; code?: string | undefined };
 
 export interface FollowOptions {
   bytesMax: number;
@@ -38,7 +41,7 @@ export function followFile(file: string, { bytesMax, everyMs, initial, onReading
       hadName = hasName;
       return faultOf(file, status, bytesMax) ?? { kind: "content", bytes: await readFile(file) };
     } catch (error) {
-      return { kind: "unreadable", reason: unreadableText(file, error) };
+      return unreadableOf(file, error);
     }
   };
   const poll = async () => {
@@ -63,8 +66,13 @@ export function readBoundedSync(file: string, bytesMax: number): FileReading {
   try {
     return faultOf(file, statSync(file), bytesMax) ?? { kind: "content", bytes: readFileSync(file) };
   } catch (error) {
-    return { kind: "unreadable", reason: unreadableText(file, error) };
+    return unreadableOf(file, error);
   }
+}
+
+function unreadableOf(file: string, error: unknown): FileReading {
+  const { code } = error as NodeJS.ErrnoException;
+  return { kind: "unreadable", reason: unreadableText(file, error), code };
 }
 
 function faultOf(file: string, status: { size: number; isFile(): boolean }, bytesMax: number): FileReading | undefined {

@@ -1,7 +1,9 @@
 /** A batch from a file: dropped, checked line by line, and run once the person says so. */
+
 import { Alert, Button, Group, Progress, Select, Stack, Text } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
+import { batchEndpoints } from "#api/vocabulary.ts";
 import { useAction } from "../app/action.ts";
 import { useFormats } from "../app/language.tsx";
 import { change, type Item, useRead } from "../app/queries.ts";
@@ -16,14 +18,6 @@ import { useNewBatchTexts } from "./new-batch.texts.ts";
 
 type KeyRow = Item<"listKeys">;
 
-const endpoints: Endpoint[] = [
-  "/v1/chat/completions",
-  "/v1/responses",
-  "/v1/embeddings",
-  "/v1/completions",
-  "/v1/images/generations",
-  "/v1/moderations",
-];
 const keysMax = 500;
 const example = JSON.stringify({
   custom_id: "request-1",
@@ -62,7 +56,7 @@ function BatchForm({ keys }: { keys: readonly KeyRow[] }) {
   const isBusy = upload?.state === "sending" || upload?.state === "checking";
   const take = async (file: File) => {
     const url = await firstUrlOf(file);
-    const named = endpoints.find((each) => each === url || each === `/v1${url}`) ?? endpoint;
+    const named = batchEndpoints.find((each) => each === url || each === `/v1${url}`) ?? endpoint;
     setEndpoint(named);
     if (wish !== undefined) start(file, wish, { key: keyId, endpoint: named });
   };
@@ -92,7 +86,7 @@ function BatchForm({ keys }: { keys: readonly KeyRow[] }) {
           label={t.endpoint}
           description={t.format}
           descriptionProps={{ style: { visibility: "hidden" }, "aria-hidden": true }}
-          data={endpoints}
+          data={batchEndpoints}
           value={endpoint}
           onChange={(next) => next !== null && choose({ key: keyId, endpoint: next as Endpoint })}
           allowDeselect={false}

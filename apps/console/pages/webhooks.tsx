@@ -1,7 +1,9 @@
 /** The webhooks of the person's accounts, and the deliveries of their events. */
+
 import { Button, Group, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMemo } from "react";
+import { webhookEvents } from "#api/vocabulary.ts";
 import { useFilters } from "../app/address.ts";
 import { call } from "../app/call.ts";
 import { change, type Item, queryClient, useList } from "../app/queries.ts";
@@ -14,7 +16,7 @@ import { Empty, Page } from "../parts/page.tsx";
 import { RowMenu } from "../parts/row-menu.tsx";
 import { ListTable, RowButton, StateCell, useColumns } from "../parts/table.tsx";
 import { Deliveries } from "../webhooks/deliveries.tsx";
-import { eventNames, showSecret, WebhookForm } from "../webhooks/webhook-form.tsx";
+import { showSecret, WebhookForm } from "../webhooks/webhook-form.tsx";
 import { useWebhooksTexts } from "../webhooks/webhooks.texts.ts";
 
 type Webhook = Item<"listWebhooks">;
@@ -72,7 +74,7 @@ function useWebhookColumns(hasAccounts: boolean) {
       c.cell("state", t.state, (webhook) => <WebhookState webhook={webhook} />),
       c.cell("events", t.events, ({ events }) => (
         <span title={events.join("\n")}>
-          {events.length === eventNames.length ? t.allEvents : t.eventCount(events.length)}
+          {events.length === webhookEvents.length ? t.allEvents : t.eventCount(events.length)}
         </span>
       )),
       ...(hasAccounts ? [c.cut("account", t.account, 120)] : []),

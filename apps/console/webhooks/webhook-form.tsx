@@ -1,5 +1,6 @@
 /** The form of a webhook, and the dialog that shows its secret once. */
 import { Checkbox, SimpleGrid, Text } from "@mantine/core";
+import { webhookEvents } from "#api/vocabulary.ts";
 import { call } from "../app/call.ts";
 import type { Item } from "../app/queries.ts";
 import { CopyText } from "../parts/copy.tsx";
@@ -8,18 +9,6 @@ import { CheckboxGroupField, NameField, SelectField, TextField } from "../parts/
 import { useWebhooksTexts } from "./webhooks.texts.ts";
 
 type Webhook = Item<"listWebhooks">;
-type EventName = Webhook["events"][number];
-
-export const eventNames: EventName[] = [
-  "batch.completed",
-  "batch.failed",
-  "batch.expired",
-  "batch.cancelled",
-  "response.completed",
-  "response.failed",
-  "response.incomplete",
-  "response.cancelled",
-];
 
 interface WebhookFormProps {
   /** The webhook to change; absent for a new one. */
@@ -41,7 +30,7 @@ export function WebhookForm({ of, accounts = [], account }: WebhookFormProps) {
         account: of?.account ?? account ?? accounts[0]?.value ?? "",
         name: of?.name ?? "",
         url: of?.url ?? "",
-        events: of?.events ?? eventNames,
+        events: of?.events ?? [...webhookEvents],
       }}
       onSubmit={async ({ account, ...settings }) => {
         if (of === undefined) showSecret(await call("createWebhook", { body: { account, ...settings } }));
@@ -55,7 +44,7 @@ export function WebhookForm({ of, accounts = [], account }: WebhookFormProps) {
       <TextField name="url" label={t.url} description={t.urlHelp} required type="url" placeholder="https://" />
       <CheckboxGroupField name="events" label={t.events} required>
         <SimpleGrid cols={{ base: 1, sm: 2 }} spacing={8} mt={6}>
-          {eventNames.map((name) => (
+          {webhookEvents.map((name) => (
             <Checkbox key={name} value={name} label={t.eventNames[name]} description={name} />
           ))}
         </SimpleGrid>

@@ -1,6 +1,6 @@
 /** OpenAI's batches: https://platform.openai.com/docs/api-reference/batch */
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import { batchEndpoints } from "#api/batches.ts";
+import { batchEndpoints } from "#api/vocabulary.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { boundedBytes } from "#wire/bounded-bytes.ts";
 import { parsedObject, plainObjectOf, textOf } from "#wire/json/parse.ts";

@@ -2,7 +2,8 @@
 import type { ColumnType } from "kysely";
 import type { Limits } from "#access/limits.ts";
 import type { PriorityName } from "#access/priority.ts";
-import type { deliveryStates, webhookEvents } from "#api/webhooks.ts";
+import type { webhookEvents } from "#api/vocabulary.ts";
+import type { deliveryStates } from "#api/webhooks.ts";
 import type { UnansweredReason } from "../batches/format.ts";
 import type { BatchDialect } from "../batches/formats.ts";
 import type { InputFault } from "../batches/input-check.ts";

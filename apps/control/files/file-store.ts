@@ -161,12 +161,16 @@ export class FileStore {
   }
 
   /** The parts that have arrived, in the order of their places. */
-  arrivedParts({ id }: FileRow): Promise<FileRow[]> {
+  arrivedParts(upload: FileRow): Promise<FileRow[]> {
+    return this.#partsIn(upload, "part");
+  }
+
+  #partsIn({ id }: FileRow, state: "part" | "joined"): Promise<FileRow[]> {
     return this.#options.database
       .selectFrom("files")
       .selectAll()
       .where("upload", "=", id)
-      .where("state", "=", "part")
+      .where("state", "=", state)
       .orderBy("place")
       .execute();
   }
@@ -281,15 +285,8 @@ export class FileStore {
     return sealed && openChunks(createSecretKey(Buffer.from(dataKey, "base64")), sealed, start);
   }
 
-  async *#openParts({ id }: FileRow, start: number): AsyncGenerator<Buffer> {
-    const parts = await this.#options.database
-      .selectFrom("files")
-      .selectAll()
-      .where("upload", "=", id)
-      .where("state", "=", "joined")
-      .orderBy("place")
-      .execute();
-    yield* this.readParts(parts, start);
+  async *#openParts(file: FileRow, start: number): AsyncGenerator<Buffer> {
+    yield* this.readParts(await this.#partsIn(file, "joined"), start);
   }
 
   /** The bytes of parts, one after the other, from byte `start` on. */

@@ -1,6 +1,5 @@
 /** How an upstream is reached: TLS files, proxies, HTTP/1.1 or HTTP/2. */
 
-import { accessSync, constants } from "node:fs";
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import type { LookupFunction, Socket } from "node:net";
@@ -123,13 +122,11 @@ export function followTlsFiles(upstream: CatalogueUpstream, onChange: () => void
 }
 
 /**
- * Throws for devices and large files, which would stop the worker. The error of a file that cannot
- * be read has a code.
+ * Throws for devices and large files, which would stop the worker; with the system's code, if any.
  */
 function tlsFileOf(file: string): Buffer {
-  accessSync(file, constants.R_OK);
   const reading = readBoundedSync(file, tlsFileBytesMax);
-  if (reading.kind === "unreadable") throw new Error(reading.reason);
+  if (reading.kind === "unreadable") throw Object.assign(new Error(reading.reason), { code: reading.code });
   return Buffer.from(reading.bytes);
 }
 
