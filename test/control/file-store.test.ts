@@ -37,7 +37,7 @@ async function setUp(database: Database) {
   const objects = new DirectoryStore(directory);
   const files = new FileStore({ database, objects, secret: "secret", config, clock, log: pino({ level: "silent" }) });
   return {
-    files,
+    ...{ files, objects },
     advance: (ms: number) => {
       now += ms;
     },
@@ -168,4 +168,17 @@ onBoth("changed, cut or exchanged bytes are not read", async (database) => {
   assert.ok(otherAccount instanceof Error);
   await rm(path);
   assert.equal(await files.open(row), undefined);
+});
+
+onBoth("nothing is left of a file whose row was swept while its bytes were stored", async (database) => {
+  const { files, objects, advance, paths } = await setUp(database);
+  const put = objects.put.bind(objects);
+  objects.put = async (name, source) => {
+    await put(name, source);
+    advance(fileSilenceMs + 1);
+    await files.sweep();
+    await put(name, chunksOf("stored late"));
+  };
+  assert.ok("failure" in (await files.create(owner, details, chunksOf("a"))));
+  assert.deepEqual(await paths(), []);
 });

@@ -8,6 +8,7 @@ import { after, test } from "node:test";
 import Anthropic, { toFile } from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
 import { startFilesGateway } from "../support/files.ts";
+import { until } from "../support/time.ts";
 
 const service = await startFilesGateway();
 const directory = await mkdtemp(join(tmpdir(), "sluice-vendors-"));
@@ -112,6 +113,26 @@ const sendTo = async (address: string, command: string, offset: number, body?: s
     file: answer.file,
   };
 };
+
+test("of parts that arrive at the same time for the same bytes one is stored", async () => {
+  const stored = (await service.objects()).length;
+  const address = await beginUpload(keys.own, 6);
+  const slow = new TransformStream<Uint8Array, Uint8Array>();
+  const writer = slow.writable.getWriter();
+  const first = fetch(address, {
+    ...{ method: "POST", body: slow.readable, duplex: "half" },
+    headers: { "x-goog-upload-command": "upload", "x-goog-upload-offset": "0" },
+  } as RequestInit);
+  await writer.write(Buffer.from("ab"));
+  await until("the first part arrives", async () => (await service.objects()).length > stored);
+  assert.equal((await sendTo(address, "upload", 0, "abc")).received, "3");
+  await writer.write(Buffer.from("c"));
+  await writer.close();
+  const refused = await first;
+  assert.equal(refused.status, 400);
+  assert.match(await refused.text(), /The next bytes are those from 3 on/);
+  assert.equal((await sendTo(address, "upload, finalize", 3, "def")).file?.sizeBytes, "6");
+});
 
 test("an upload goes on without a key, as Google's Python client sends it, and where it stopped", async () => {
   const address = await beginUpload(keys.own, 6);

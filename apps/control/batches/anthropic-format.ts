@@ -35,6 +35,7 @@ export const anthropicFormat: BatchFormat = {
   modelParam: "params.model",
   linesMax: 100_000,
   bytesMax: 256 << 20,
+  faultsMax: 1,
   hasErrorFile: false,
 
   read(value, bytes): RequestLine | LineFault {

@@ -6,11 +6,11 @@ import { batchBodyBytesMax, batchesShownDefault, batchLineBytesMax, batchWindowM
 import { newIdOf } from "../files/file-store.ts";
 import { sendFailure } from "../internal/internal-server.ts";
 import { takeLines } from "./batch-intake.ts";
-import { deleteBatch, resultsOf } from "./batch-results.ts";
+import { deleteBatch, deleteRefusedBatch, resultsOf } from "./batch-results.ts";
 import { cancelBatch } from "./batch-rows.ts";
 import { type BatchView, createBatch, findBatch, listBatches } from "./batch-views.ts";
 import type { BatchService } from "./context.ts";
-import { elementsOf, type InputLine } from "./input-lines.ts";
+import { bodyOf, elementsOf, type InputLine } from "./input-lines.ts";
 
 type WithId = { Params: { id: string } };
 
@@ -96,7 +96,7 @@ async function create(service: BatchService, request: FastifyRequest, id: string
   if (refusal !== undefined) return refusal;
   let isAccepted = false;
   try {
-    const faults = await takeLines(service, { ...batch, runs: 0 }, requestsIn(request.body as Readable));
+    const faults = await takeLines(service, { ...batch, runs: 0 }, requestsIn(bodyOf(request)));
     const [fault] = faults;
     isAccepted = fault === undefined;
     if (fault === undefined) return undefined;
@@ -108,7 +108,7 @@ async function create(service: BatchService, request: FastifyRequest, id: string
     if (error instanceof BodyFault) return invalid(error.message);
     throw error;
   } finally {
-    if (!isAccepted) await deleteBatch(service, batch);
+    if (!isAccepted) await deleteRefusedBatch(service, batch.id);
   }
 }
 

@@ -2,7 +2,7 @@
  * Takes the input of a batch: checks every line, and stores the lines in chunks. Nothing runs
  * before all of it was checked. An interrupted intake is repeated from the start.
  */
-import { batchLineBytesMax, chunkBytesMax, chunkLinesMax, inputFaultsMax, inputRunsMax } from "../bounds.ts";
+import { batchLineBytesMax, chunkBytesMax, chunkLinesMax, inputRunsMax } from "../bounds.ts";
 import { deleteInputs } from "./batch-results.ts";
 import { type AcceptedInput, acceptBatch, type Batch, rejectBatch } from "./batch-rows.ts";
 import { type ChunkLine, encodeInput, objectNames } from "./chunk-format.ts";
@@ -56,7 +56,7 @@ export async function checkLines(
       linesMax: bounds.linesMax ?? format.linesMax,
       bytesMax: format.bytesMax,
       lineBytesMax: batchLineBytesMax,
-      faultsMax: inputFaultsMax,
+      faultsMax: format.faultsMax,
     },
     allowsModel: await modelsOf(key_id),
   });
@@ -80,28 +80,22 @@ export async function takeLines(
 ): Promise<InputFault[]> {
   const { database, objects, clock, bounds } = context;
   const chunks = new ChunkWriter((place, input) =>
-    objects.write(batch.account, objectNames.input(batch.id, place), input),
+    objects.write(batch.account, objectNames.input(batch.id, batch.runs, place), input),
   );
-  // A run before, which was killed, may have stored more.
-  const undo = async () => {
-    const names = chunks.names(batch.id);
-    await objects.delete(batch.account, names);
-    await deleteInputs(context, batch, names.length);
-  };
-  const check = await checkLines(context, batch, lines, (request) => chunks.add(request)).catch(async (error) => {
-    await undo();
-    throw error;
-  });
-  const { faults, tokens } = check;
-  if (faults.length === 0) {
-    const input = { ...(await chunks.end()), tokens: BigInt(tokens), model: check.model ?? batch.model };
+  let isUnused = true;
+  try {
+    const check = await checkLines(context, batch, lines, (request) => chunks.add(request));
+    if (check.faults.length > 0) return check.faults;
+    const input = { ...(await chunks.end()), tokens: BigInt(check.tokens), model: check.model ?? batch.model };
     const { tokensMax } = bounds;
+    // If the answer of the database is lost, the batch may use it.
+    isUnused = false;
     const outcome = await acceptBatch(database, batch, input, { tokensMax, now: new Date(clock.epoch()) });
-    if (outcome === "accepted" || outcome === "superseded") return [];
-    if (outcome === "exhausted") faults.push(tooManyTokens(tokensMax));
+    isUnused = outcome !== "accepted";
+    return outcome === "exhausted" ? [tooManyTokens(tokensMax)] : [];
+  } finally {
+    if (isUnused) await deleteInputs(context, batch, batch.runs);
   }
-  await undo();
-  return faults;
 }
 
 export const tooManyTokens = (tokensMax: number): InputFault => ({
@@ -133,10 +127,6 @@ class ChunkWriter {
   async end(): Promise<Pick<AcceptedInput, "chunks" | "total">> {
     if (this.#lines.length > 0) await this.#store();
     return { chunks: this.#chunks, total: this.#total };
-  }
-
-  names(batch: string): string[] {
-    return this.#chunks.map(({ place }) => objectNames.input(batch, place));
   }
 
   async #store(): Promise<void> {

@@ -3,7 +3,15 @@ import { createHash } from "node:crypto";
 import { batchesSweptTogether, batchResultsDays, chunkRowsMax, receivingMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import { type Batch, closeBatch, countsOf } from "./batch-rows.ts";
-import { decodeResults, type LineResult, lineIdOf, objectNames, objectsOf, type ResultKind } from "./chunk-format.ts";
+import {
+  decodeResults,
+  type LineResult,
+  lineIdOf,
+  objectNames,
+  objectsOf,
+  type ResultKind,
+  resultKinds,
+} from "./chunk-format.ts";
 import type { BatchContext } from "./context.ts";
 import { type BatchDialect, batchFormats } from "./formats.ts";
 
@@ -65,7 +73,7 @@ async function* chunksOf(database: Database, id: string) {
 export const hasFiles = ({ dialect, input_file_id }: Pick<Batch, "dialect" | "input_file_id">): boolean =>
   batchFormats[dialect].hasErrorFile || input_file_id !== null;
 
-/** Ends a batch whose lines all have results. A repeated end creates the same files. */
+/** Ends a batch whose lines all have results. Each run creates files of its own. */
 export async function endBatch(context: BatchContext, batch: Batch): Promise<void> {
   const { database, files, clock } = context;
   const counts = await countsOf(database, batch.id);
@@ -73,7 +81,7 @@ export async function endBatch(context: BatchContext, batch: Batch): Promise<voi
   const { hasErrorFile } = batchFormats[batch.dialect];
   const seconds = batch.output_expires_seconds ?? batchResultsDays * 86_400;
   const create = async (kind: ResultKind): Promise<string> => {
-    const fileId = resultFileId(batch.id, kind);
+    const fileId = resultFileId(batch, kind);
     await files.create(
       {
         id: fileId,
@@ -88,13 +96,17 @@ export async function endBatch(context: BatchContext, batch: Batch): Promise<voi
   };
   const failed = counts.errored + counts.cancelled + counts.expired;
   const hasOutput = hasErrorFile ? counts.succeeded > 0 : counts.succeeded + failed > 0;
-  await closeBatch(database, batch, {
+  const isClosed = await closeBatch(database, batch, {
     counts,
     now,
     ...(hasFiles(batch) && hasOutput && { output_file_id: await create("output") }),
     ...(hasErrorFile && failed > 0 && { error_file_id: await create("error") }),
   });
-  if (hasFiles(batch)) await deleteChunks(context, batch);
+  if (!hasFiles(batch)) return;
+  const otherRuns = Array.from({ length: batch.runs }, (_, run) => run);
+  for (const runs of isClosed ? otherRuns : [batch.runs])
+    for (const kind of resultKinds) await files.remove(batch.account, resultFileId({ ...batch, runs }, kind));
+  if (isClosed) await deleteChunks(context, batch);
 }
 
 /**
@@ -114,27 +126,43 @@ export async function* storedResultsOf(
   }
 }
 
-const resultFileId = (batch: string, kind: ResultKind): string =>
-  createHash("sha256").update(`${batch} ${kind}`).digest("hex").slice(0, 24);
+const resultFileId = ({ id, runs }: Pick<Batch, "id" | "runs">, kind: ResultKind): string =>
+  createHash("sha256").update(`${id} ${runs} ${kind}`).digest("hex").slice(0, 24);
 
-/** Deletes the lines and the results of a batch. */
+/** Deletes the lines and the results of a batch, also inputs that killed runs have left. */
 async function deleteChunks(
   { database, objects }: Pick<BatchContext, "database" | "objects">,
-  { id, account }: Pick<Batch, "id" | "account">,
+  batch: Pick<Batch, "id" | "account" | "input_run">,
 ): Promise<void> {
+  const { id, account } = batch;
   for await (const { place, segments, outdated } of chunksOf(database, id))
-    await objects.delete(account, objectsOf(id, { place, segments: [...segments, ...outdated] }));
+    await objects.delete(account, objectsOf(batch, { place, segments: [...segments, ...outdated] }));
+  await deleteInputs({ objects }, batch, batch.input_run);
   await database.deleteFrom("batch_chunks").where("batch_id", "=", id).execute();
 }
 
 /** Nothing is left of the batch but its files. */
 export async function deleteBatch(
   context: Pick<BatchContext, "database" | "objects">,
-  batch: Pick<Batch, "id" | "account">,
+  batch: Pick<Batch, "id" | "account" | "input_run" | "runs">,
 ): Promise<void> {
   await deleteChunks(context, batch);
-  await deleteInputs(context, batch, 0);
+  if (batch.input_run === 0) await deleteInputs(context, batch, batch.runs);
   await context.database.deleteFrom("batches").where("id", "=", batch.id).execute();
+}
+
+/** Deletes a batch whose requests have not been accepted. */
+export async function deleteRefusedBatch(
+  context: Pick<BatchContext, "database" | "objects">,
+  id: string,
+): Promise<void> {
+  const batch = await context.database
+    .selectFrom("batches")
+    .selectAll()
+    .where("id", "=", id)
+    .where("state", "=", "receiving")
+    .executeTakeFirst();
+  if (batch !== undefined) await deleteBatch(context, batch);
 }
 
 /** Deletes batches whose results are no longer stored, and those whose arrival broke off. */
@@ -143,7 +171,7 @@ export async function sweepBatches(context: BatchContext): Promise<void> {
   const before = (ms: number) => new Date(clock.epoch() - ms);
   const outdated = await database
     .selectFrom("batches")
-    .select(["id", "account"])
+    .select(["id", "account", "input_run", "runs"])
     .where((where) =>
       where.or([
         where("ended_at", "<", before(batchResultsDays * 86_400_000)),
@@ -155,12 +183,19 @@ export async function sweepBatches(context: BatchContext): Promise<void> {
   for (const batch of outdated) await deleteBatch(context, batch);
 }
 
-/** Deletes the input, from this chunk on, of a batch that has no rows of chunks. */
+/**
+ * Deletes the inputs that the runs of an intake up to this one have stored. The last objects go
+ * first, so that an interrupted deletion can be repeated.
+ */
 export async function deleteInputs(
   { objects }: Pick<BatchContext, "objects">,
   { id, account }: Pick<Batch, "id" | "account">,
-  from: number,
+  lastRun: number,
 ): Promise<void> {
-  for (let place = from; (await objects.read(account, objectNames.input(id, place))) !== undefined; place++)
-    await objects.delete(account, [objectNames.input(id, place)]);
+  for (let run = 0; run <= lastRun; run++) {
+    const names: string[] = [];
+    const nextName = () => objectNames.input(id, run, names.length);
+    while ((await objects.read(account, nextName())) !== undefined) names.push(nextName());
+    await objects.delete(account, names.reverse());
+  }
 }

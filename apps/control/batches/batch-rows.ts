@@ -254,7 +254,7 @@ export async function acceptBatch(
         .execute();
     await transaction
       .updateTable("batches")
-      .set({ state: "in_progress", started_at: now, total, tokens, model, lease_until: null })
+      .set({ state: "in_progress", started_at: now, total, tokens, model, input_run: runs, lease_until: null })
       .where("id", "=", id)
       .execute();
     return "accepted";
@@ -308,13 +308,13 @@ export async function countsOf(database: Database, id: string): Promise<LineCoun
     .executeTakeFirstOrThrow();
 }
 
-/** Ends a batch whose results are complete. */
+/** Ends a batch whose results are complete. False for a run that has lost it. */
 export async function closeBatch(
   database: Database,
   batch: Pick<Batch, "id" | "runs" | "is_cancelled">,
   { counts, now, ...files }: { counts: LineCounts; now: Date; output_file_id?: string; error_file_id?: string },
-): Promise<void> {
-  await database
+): Promise<boolean> {
+  const { numUpdatedRows } = await database
     .updateTable("batches")
     .set({
       ...files,
@@ -326,7 +326,8 @@ export async function closeBatch(
     .where("id", "=", batch.id)
     .where("runs", "=", batch.runs)
     .where("state", "in", statesBefore("close"))
-    .execute();
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
 }
 
 /** Cancels a batch. One that runs ends when its running lines have. */

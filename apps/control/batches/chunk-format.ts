@@ -12,7 +12,8 @@ const lineEnd = Buffer.from("\n");
 export type ChunkLine = Omit<RequestLine, "model">;
 
 /** Where a result belongs: OpenAI has a file for errors. */
-export type ResultKind = "output" | "error";
+export const resultKinds = ["output", "error"] as const;
+export type ResultKind = (typeof resultKinds)[number];
 
 export interface LineResult {
   /** In its chunk, from 0. */
@@ -70,14 +71,18 @@ export function* decodeResults(bytes: Buffer): Generator<LineResult> {
 
 /** The names of a batch's objects. */
 export const objectNames = {
-  input: (batch: string, place: number) => `batches/${batch}/${place}-input`,
+  /** Each run of the intake has names of its own. */
+  input: (batch: string, run: number, place: number) => `batches/${batch}/${place}-input-${run}`,
   segment: (batch: string, place: number, segment: string) => `batches/${batch}/${place}-segment-${segment}`,
 };
 
-/** The objects of a chunk. */
-export const objectsOf = (batch: string, { place, segments }: { place: number; segments: readonly string[] }) => [
-  objectNames.input(batch, place),
-  ...segments.map((segment) => objectNames.segment(batch, place, segment)),
+/** The objects of a chunk of an accepted batch. */
+export const objectsOf = (
+  { id, input_run }: { id: string; input_run: number },
+  { place, segments }: { place: number; segments: readonly string[] },
+): string[] => [
+  objectNames.input(id, input_run, place),
+  ...segments.map((segment) => objectNames.segment(id, place, segment)),
 ];
 
 /** The id of a line's request, the same in every run: 128 bits. */

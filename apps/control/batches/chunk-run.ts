@@ -109,7 +109,7 @@ export class ChunkRun {
   /** Resolves when the chunk is complete, or the run has ended before. */
   async run(): Promise<void> {
     const { chunk, batch } = this.#source;
-    const input = await this.#read(objectNames.input(chunk.batch_id, chunk.place));
+    const input = await this.#read(objectNames.input(batch.id, batch.input_run, chunk.place));
     const lines: ChunkLine[] =
       input === undefined
         ? Array.from({ length: chunk.lines }, () => ({ customId: undefined, body: Buffer.alloc(0) }))
@@ -297,8 +297,9 @@ export class ChunkRun {
   }
 
   /** Puts the results in order, as many bytes at once as memory is meant for. */
-  async #complete({ account, id }: Batch, chunk: Chunk): Promise<void> {
+  async #complete(batch: Batch, chunk: Chunk): Promise<void> {
     const { objects, database } = this.#deps;
+    const { account, id } = batch;
     const names: string[] = [];
     for await (const results of this.#ordered()) {
       const name = `${chunk.runs}-ordered-${names.length}`;
@@ -307,7 +308,7 @@ export class ChunkRun {
     }
     const outdated = [...this.#segments, ...this.#abandonedSegments(names.length)];
     if (!(await this.#stored(() => completeChunk(database, chunk, names, outdated)))) return;
-    await objects.delete(account, objectsOf(id, { ...chunk, segments: outdated })).catch(() => undefined);
+    await objects.delete(account, objectsOf(batch, { ...chunk, segments: outdated })).catch(() => undefined);
   }
 
   /**

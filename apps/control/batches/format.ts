@@ -69,6 +69,8 @@ export interface BatchFormat {
   /** The vendor's bounds. */
   linesMax: number;
   bytesMax: number;
+  /** So many faults of an input are told; it is read no further after the last one. */
+  faultsMax: number;
   /** Errors have a file of their own. */
   hasErrorFile: boolean;
   /** Reads and checks a line, or an element of the array of requests, which is valid JSON. */

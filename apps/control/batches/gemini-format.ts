@@ -48,6 +48,7 @@ export const geminiFormat: BatchFormat = {
   modelParam: "model",
   linesMax: 100_000,
   bytesMax: 2 ** 31,
+  faultsMax: 1,
   hasErrorFile: false,
 
   read(value, bytes): RequestLine | LineFault {

@@ -14,11 +14,11 @@ import { newIdOf } from "../files/file-store.ts";
 import { plainTextOf } from "../internal/form.ts";
 import { sendFailure } from "../internal/internal-server.ts";
 import { takeLines } from "./batch-intake.ts";
-import { deleteBatch, resultsOf } from "./batch-results.ts";
+import { deleteBatch, deleteRefusedBatch, resultsOf } from "./batch-results.ts";
 import { type Batch, cancelBatch } from "./batch-rows.ts";
 import { type BatchView, createBatch, findBatch, listBatches } from "./batch-views.ts";
 import type { BatchService } from "./context.ts";
-import { type BodyPart, elementsOf, type InputLine } from "./input-lines.ts";
+import { type BodyPart, bodyOf, elementsOf, type InputLine } from "./input-lines.ts";
 import type { BatchState } from "./state.ts";
 
 type WithCall = { Params: { "*": string } };
@@ -111,7 +111,7 @@ async function create(
     const message = `The model ${JSON.stringify(model.slice(0, 200))} does not exist, or this key may not use it.`;
     return { code: "model_not_found", message };
   }
-  const parts = elementsOf(request.body as Readable, inlinePath, {
+  const parts = elementsOf(bodyOf(request), inlinePath, {
     elementBytesMax: batchLineBytesMax,
     restBytesMax: batchBodyBytesMax,
   });
@@ -172,7 +172,7 @@ async function takeInline(
     if (error instanceof BodyFault) return noInput;
     throw error;
   } finally {
-    if (!isAccepted) await deleteBatch(service, batch);
+    if (!isAccepted) await deleteRefusedBatch(service, batch.id);
   }
 }
 

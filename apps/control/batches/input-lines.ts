@@ -1,4 +1,5 @@
 /** Splits a stream of bytes into lines, or into the elements of an array, within bounded memory. */
+import type { Readable } from "node:stream";
 
 const newline = 0x0a;
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
@@ -75,6 +76,10 @@ const isBlank = (bytes: Buffer): boolean => {
   return true;
 };
 
+/** A body for `elementsOf`: a request has an answer also where its body is not read to its end. */
+export const bodyOf = ({ body }: { body?: unknown }): AsyncIterable<Buffer> =>
+  (body as Readable).iterator({ destroyOnReturn: false });
+
 /** A part of a body: an element of the array at the path, or all other bytes. */
 export type BodyPart = ({ kind: "element" } & InputLine) | { kind: "rest"; bytes: Buffer };
 
@@ -85,7 +90,8 @@ const nameBytesMax = 256;
 /**
  * Splits a JSON object in which the array at `path` is large: yields its elements one by one, and
  * at the end the object with an empty array in its place. There is no such end if the bytes break
- * off, or if the rest is too long. Checks only the structure around the elements.
+ * off, or if the rest or an element is too long: then it reads no further. Checks only the
+ * structure around the elements.
  */
 export async function* elementsOf(
   chunks: AsyncIterable<Buffer>,
@@ -137,16 +143,20 @@ export async function* elementsOf(
         if (isInside && depth === insideDepth) {
           const last = elementEnd(at) as InputLine & BodyPart;
           if (last.bytes === undefined || !isBlank(last.bytes)) yield last;
+          if (last.bytes === undefined) return;
           isInside = false;
         }
         depth--;
       } else if (byte === comma && isInside && depth === insideDepth) {
-        yield elementEnd(at);
+        const part = elementEnd(at);
+        yield part;
+        if (part.bytes === undefined) return;
         from = at + 1;
       }
     }
     collect(chunk.length);
-    if (rest.isOver) return;
+    if (element.isOver) yield { kind: "element", number: number + 1, bytes: undefined };
+    if (element.isOver || rest.isOver) return;
   }
   const bytes = rest.take();
   if (depth === 0 && bytes !== undefined && bytes.length > 0) yield { kind: "rest", bytes };

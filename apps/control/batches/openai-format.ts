@@ -3,6 +3,7 @@
  * https://platform.openai.com/docs/api-reference/batch/request-input
  */
 import { plainObjectOf } from "#wire/json/parse.ts";
+import { inputFaultsMax } from "../bounds.ts";
 import { type BatchFormat, LineFault, type RequestLine, reasonTexts, type UnansweredReason } from "./format.ts";
 import { joined, memberBytes, membersOf } from "./format-parts.ts";
 
@@ -26,6 +27,7 @@ export const openaiFormat: BatchFormat = {
   modelParam: "body.model",
   linesMax: 50_000,
   bytesMax: 200 << 20,
+  faultsMax: inputFaultsMax,
   hasErrorFile: true,
 
   read(value, bytes, endpoint): RequestLine | LineFault {

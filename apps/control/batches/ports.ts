@@ -29,4 +29,6 @@ export interface BatchFiles {
   open(account: string, id: string): Promise<{ bytes: number; content: AsyncIterable<Buffer> } | undefined>;
   /** Creates a file of results; one with the same id is replaced. */
   create(file: NewFile, content: AsyncIterable<Buffer>): Promise<void>;
+  /** Ignores a file that does not exist. */
+  remove(account: string, id: string): Promise<void>;
 }

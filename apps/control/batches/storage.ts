@@ -46,4 +46,7 @@ export const batchFilesOf = (files: FileStore): BatchFiles => ({
     const result = await files.create({ account, key_id: keyId }, details, content, { id, isUnbounded: true });
     if ("failure" in result) throw new Error(`the results of a batch cannot be stored: ${result.failure.message}`);
   },
+  async remove(account, id) {
+    await files.remove(account, id);
+  },
 });

@@ -29,6 +29,7 @@ import { up as webhooks } from "./migrations/0020-webhooks.ts";
 import { up as catalogue } from "./migrations/0021-catalogue.ts";
 import { up as credentials } from "./migrations/0022-credentials.ts";
 import { up as outdatedSegments } from "./migrations/0023-outdated-segments.ts";
+import { up as inputRuns } from "./migrations/0024-input-runs.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -54,6 +55,7 @@ const migrations: Record<string, Migration> = {
   "0021-catalogue": { up: catalogue },
   "0022-credentials": { up: credentials },
   "0023-outdated-segments": { up: outdatedSegments },
+  "0024-input-runs": { up: inputRuns },
 };
 const lastOwn = Object.keys(migrations).at(-1) as string;
 

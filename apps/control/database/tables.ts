@@ -235,6 +235,8 @@ export interface BatchRow {
   /** When one of its chunks was last taken. */
   claimed_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
   runs: ColumnType<number, number | undefined, number>;
+  /** The run of the intake whose chunks it has. */
+  input_run: ColumnType<number, number | undefined, number>;
   /** Its end is known to webhooks. */
   is_announced: ColumnType<boolean, boolean | undefined, boolean>;
 }

@@ -245,7 +245,10 @@ export class FileStore {
     const begun = await this.begin(owner, options);
     if ("failure" in begun) return begun;
     const failure = await begun.value.write(source);
-    return failure === undefined ? begun.value.finish(details) : { failure };
+    if (failure !== undefined) return { failure };
+    const finished = await begun.value.finish(details);
+    if ("failure" in finished) await begun.value.abandon();
+    return finished;
   }
 
   /** A file of the account; undefined if it has none with this id. */
@@ -395,15 +398,20 @@ class ArrivingFile {
   }
 
   /** The file as others see it from now on, or the part as its upload does. */
-  async finish(details: FileDetails): Promise<FileResult<FileRow>> {
-    const row = await this.#options.database
-      .updateTable("files")
-      .set({ ...details, bytes: BigInt(this.#bytes), state: this.#row.upload === null ? "ready" : "part" })
-      .where("id", "=", this.#row.id)
-      .where("state", "=", "arriving")
-      .returningAll()
-      .executeTakeFirst();
-    return row === undefined ? { failure: tooSlow } : { value: row };
+  finish(details: FileDetails): Promise<FileResult<FileRow>> {
+    const { id, upload } = this.#row;
+    return this.#options.database.transaction().execute(async (transaction) => {
+      const failure = upload === null ? undefined : await placeFailure(transaction, upload, details.place);
+      if (failure !== undefined) return { failure };
+      const row = await transaction
+        .updateTable("files")
+        .set({ ...details, bytes: BigInt(this.#bytes), state: upload === null ? "ready" : "part" })
+        .where("id", "=", id)
+        .where("state", "=", "arriving")
+        .returningAll()
+        .executeTakeFirst();
+      return row === undefined ? { failure: tooSlow } : { value: row };
+    });
   }
 
   /** Nothing is left of the file. */
@@ -450,6 +458,33 @@ class ArrivingFile {
   }
 }
 
+/**
+ * Why an upload takes no part at this place, if the place is known: its next bytes are others. No
+ * other part is stored until the transaction ends.
+ */
+async function placeFailure(
+  transaction: Database,
+  upload: string,
+  place: number | null | undefined,
+): Promise<Failure | undefined> {
+  const open = await transaction
+    .selectFrom("files")
+    .select("id")
+    .where("id", "=", upload)
+    .where("state", "=", "uploading")
+    .forUpdate()
+    .executeTakeFirst();
+  if (open === undefined) return uploadEnded;
+  if (place === undefined || place === null) return undefined;
+  const { bytes } = await transaction
+    .selectFrom("files")
+    .select(sql<string>`coalesce(sum(bytes), 0)::text`.as("bytes"))
+    .where("upload", "=", upload)
+    .where("state", "=", "part")
+    .executeTakeFirstOrThrow();
+  return place === Number(bytes) ? undefined : wrongOffset(Number(bytes));
+}
+
 /** Ends a stream that is being stored. */
 class Stopped extends Error {
   readonly failure: Failure;
@@ -490,6 +525,15 @@ export const tooLarge = (bytesMax: number): Failure => ({
   code: "body_too_large",
   message: `The file is larger than ${bytesMax} bytes.`,
 });
+
+/** `present` is the number of bytes that an upload has. */
+export const wrongOffset = (present: number): Failure => ({
+  code: "invalid_request",
+  message: `The next bytes are those from ${present} on.`,
+  param: "x-goog-upload-offset",
+});
+
+const uploadEnded: Failure = { code: "not_found", message: "The upload has ended." };
 
 const tooSlow: Failure = {
   code: "request_timeout",

@@ -10,7 +10,7 @@ import type { FileRow } from "../database/tables.ts";
 import { mediaTypeOf, nameOf } from "../internal/form.ts";
 import { sendFailure } from "../internal/internal-server.ts";
 import { readJsonObject } from "../internal/json-body.ts";
-import { type FileResult, tooLarge } from "./file-store.ts";
+import { type FileResult, tooLarge, wrongOffset } from "./file-store.ts";
 import { type FileRoutesOptions, invalid, sendContent } from "./openai-files.ts";
 
 const listBounds = { default: 10, max: 100 };
@@ -84,11 +84,7 @@ export function addGeminiFileRoutes(server: FastifyInstance, { files, receiver }
     const present = parts.reduce((sum, { bytes }) => sum + Number(bytes), 0);
     const isRepeated = parts.some(({ place }) => place === offset);
     if (command.includes("upload") && !isRepeated) {
-      if (offset !== present)
-        return sendFailure(
-          reply,
-          invalid(`The next bytes are those from ${present} on.`, "x-goog-upload-offset").failure,
-        );
+      if (offset !== present) return sendFailure(reply, wrongOffset(present));
       const part = await receiver.receiveBody(request, { upload, place: offset });
       if ("failure" in part) return sendFailure(reply, part.failure);
       parts.push(part.value);

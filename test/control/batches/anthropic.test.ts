@@ -116,6 +116,22 @@ for (const [name, requests, message] of refusals)
     assert.deepEqual((await client.messages.batches.list()).data, []);
   });
 
+test("requests after the first one at fault are not read", async () => {
+  const key = await addAccount("long-element");
+  for (const [first, message] of [
+    [`"${"x".repeat(33 << 20)}"`, "requests.0: A request has at most 33554432 bytes."],
+    ["{}", "requests.0.custom_id: 'custom_id' must have"],
+  ] as const) {
+    const response = await fetch(`${gateway.url}/v1/messages/batches`, {
+      method: "POST",
+      headers: { "x-api-key": key, "anthropic-version": "2023-06-01", "content-type": "application/json" },
+      body: `{"requests":[${first},[[[${"1,".repeat(5 << 20)}`,
+    });
+    assert.equal(response.status, 400);
+    assert.ok((await response.text()).includes(message));
+  }
+});
+
 test("an account has only so many batches at once", async () => {
   const client = clientOf(await addAccount("many"));
   const create = () => client.messages.batches.create({ requests: [requestOf("a", { model: "test/slow" })] });

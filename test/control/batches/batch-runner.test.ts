@@ -299,7 +299,7 @@ onBoth("an intake that another process has repeated changes nothing", async (dat
     .where("batch_id", "=", id)
     .executeTakeFirstOrThrow();
   assert.deepEqual([chunk.lines, chunk.succeeded, chunk.runs], [3, 1, 1]);
-  assert.ok(await context.objects.read(account, objectNames.input(id, 0)));
+  assert.ok(await context.objects.read(account, objectNames.input(id, repeated.runs, 0)));
   await database.deleteFrom("batches").where("id", "=", id).execute();
 });
 

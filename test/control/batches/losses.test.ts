@@ -4,12 +4,14 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after } from "node:test";
+import { sql } from "kysely";
 import { takeFile } from "../../../apps/control/batches/batch-intake.ts";
-import { resultsOf } from "../../../apps/control/batches/batch-results.ts";
+import { deleteRefusedBatch, endBatch, resultsOf } from "../../../apps/control/batches/batch-results.ts";
 import { type Batch, claimBatch } from "../../../apps/control/batches/batch-rows.ts";
 import { createBatch } from "../../../apps/control/batches/batch-views.ts";
 import { objectNames } from "../../../apps/control/batches/chunk-format.ts";
 import type { BatchContext } from "../../../apps/control/batches/context.ts";
+import type { NewFile } from "../../../apps/control/batches/ports.ts";
 import { inputRunsMax } from "../../../apps/control/bounds.ts";
 import type { Database } from "../../../apps/control/database/database.ts";
 import { onPostgres } from "../databases.ts";
@@ -69,7 +71,7 @@ async function runToEnd(context: BatchContext) {
 
 onPostgres("lines whose input is lost fail, and the batch ends", async (database) => {
   const { context } = await acceptedBatch(database);
-  await context.objects.delete(account, [objectNames.input(id, 1)]);
+  await context.objects.delete(account, [objectNames.input(id, 1, 1)]);
   const { batch, output, errors, sent } = await runToEnd(context);
   assert.deepEqual([batch.state, batch.succeeded, batch.errored], ["completed", 200, 50]);
   assert.deepEqual([sent.length, output.length, errors.length], [200, 200, 50]);
@@ -129,14 +131,102 @@ onPostgres("objects that killed runs left are deleted with the chunk", async (da
   for (const segment of ["1-0", "2-0", "2-ordered-0"])
     await context.objects.write(account, objectNames.segment(id, 0, segment), Buffer.from("0+{}\n"));
   const { batch } = await runToEnd(context);
-  const left = await readdir(join(directory, account), { recursive: true, withFileTypes: true });
-  assert.deepEqual(
-    left
-      .filter((entry) => entry.isFile())
-      .map(({ name }) => name)
-      .sort(),
-    [batch.input_file_id, batch.output_file_id].sort(),
+  assert.deepEqual(await storedIn(directory), [batch.input_file_id, batch.output_file_id].sort());
+});
+
+const storedIn = async (directory: string): Promise<string[]> =>
+  (await readdir(join(directory, account), { recursive: true, withFileTypes: true }))
+    .filter((entry) => entry.isFile())
+    .map(({ name }) => name)
+    .sort();
+
+const outdatedEnds = {
+  "the file cannot be read": async function* (): AsyncGenerator<Buffer> {
+    yield inputOf(250);
+    throw new Error("the file was changed");
+  },
+  "the file has faults": async function* (): AsyncGenerator<Buffer> {
+    yield inputOf(250);
+    yield Buffer.from("{\n");
+  },
+  "all lines are stored": async function* (): AsyncGenerator<Buffer> {
+    yield inputOf(250);
+  },
+};
+for (const [end, content] of Object.entries(outdatedEnds))
+  onPostgres(`an intake that has lost its batch leaves the next one's input: ${end}`, async (database) => {
+    const directory = await mkdtemp(join(root, "objects-"));
+    const context = contextOf(database, directory);
+    await addAccount(database, account);
+    await addBatch(context, { id, account, input: inputOf(250) });
+    const gate = Promise.withResolvers<void>();
+    const late = async function* (): AsyncGenerator<Buffer> {
+      await gate.promise;
+      yield* content();
+    };
+    const files = { ...context.files, open: async () => ({ bytes: 10, content: late() }) };
+    const first = await claimBatch(database, ["validating"]);
+    assert.ok(first);
+    const outdated = takeFile({ ...context, files }, first).catch(() => undefined);
+    await database.updateTable("batches").set({ lease_until: null }).execute();
+    const second = await claimBatch(database, ["validating"]);
+    assert.ok(second);
+    await takeFile(context, second);
+    gate.resolve();
+    await outdated;
+    const { batch, output } = await runToEnd(context);
+    assert.deepEqual([batch.state, output.length], ["completed", 250]);
+    assert.deepEqual(await storedIn(directory), [batch.input_file_id, batch.output_file_id].sort());
+  });
+
+for (const isLast of [false, true])
+  onPostgres(
+    `an end that has lost its batch leaves the other one's files, ${isLast ? "after" : "before"} it`,
+    async (database) => {
+      const { context, directory } = await acceptedBatch(database);
+      const gate = Promise.withResolvers<void>();
+      const created = Promise.withResolvers<void>();
+      const files = {
+        ...context.files,
+        async create(file: NewFile, content: AsyncIterable<Buffer>) {
+          if (isLast) await gate.promise;
+          await context.files.create(file, content);
+          created.resolve();
+          await gate.promise;
+        },
+      };
+      await database.updateTable("batches").set({ state: "finalizing" }).execute();
+      await database
+        .updateTable("batch_chunks")
+        .set({ is_done: true, succeeded: sql`lines`, segments: '["1-0"]' })
+        .execute();
+      for (const place of [0, 1])
+        await context.objects.write(account, objectNames.segment(id, place, "1-0"), Buffer.from("0+{}\n"));
+      const first = await claimBatch(database, ["finalizing"]);
+      assert.ok(first);
+      const outdated = endBatch({ ...context, files }, first);
+      if (!isLast) await created.promise;
+      await database.updateTable("batches").set({ lease_until: null }).execute();
+      const second = await claimBatch(database, ["finalizing"]);
+      assert.ok(second);
+      await endBatch(context, second);
+      const before = await batchOf(database, id);
+      const bytes = await context.objects.read(account, before.output_file_id ?? "");
+      gate.resolve();
+      await outdated;
+      assert.deepEqual(await batchOf(database, id), before);
+      assert.deepEqual(await context.objects.read(account, before.output_file_id ?? ""), bytes);
+      assert.deepEqual(await storedIn(directory), [before.input_file_id, before.output_file_id].sort());
+    },
   );
+
+onPostgres("a batch that was accepted is not deleted as a refused one", async (database) => {
+  const { context, batch } = await acceptedBatch(database);
+  await deleteRefusedBatch(context, id);
+  assert.deepEqual(await batchOf(database, id), batch);
+  await database.updateTable("batches").set({ state: "receiving" }).execute();
+  await deleteRefusedBatch(context, id);
+  assert.deepEqual(await database.selectFrom("batches").select("id").execute(), []);
 });
 
 onPostgres("a refused input leaves nothing, also of an intake that was killed before", async (database) => {
@@ -145,7 +235,7 @@ onPostgres("a refused input leaves nothing, also of an intake that was killed be
   await addAccount(database, account);
   await addBatch(context, { id, account, input: Buffer.concat([inputOf(250), Buffer.from("{\n")]) });
   for (let place = 0; place < 5; place++)
-    await context.objects.write(account, objectNames.input(id, place), Buffer.from("earlier"));
+    await context.objects.write(account, objectNames.input(id, 0, place), Buffer.from("earlier"));
   const { batch } = await runToEnd(context);
   assert.equal(batch.state, "failed");
   const left = await readdir(join(directory, account), { recursive: true, withFileTypes: true });

@@ -50,6 +50,7 @@ export class Directory implements BatchObjects {
         for await (const part of content) parts.push(part);
         await this.write(account, id, Buffer.concat(parts));
       },
+      remove: (account, id) => this.delete(account, [id]),
     };
   }
 
