@@ -73,6 +73,8 @@ export const csvRowsMax = 200_000;
 export const csvRecordsMax = 10_000;
 /** Days with records of a filter that the log looks into one by one. */
 export const filteredDaysMax = 100;
+/** Characters of a state before or after a change in the audit log, as JSON. */
+export const auditStateMax = 20_000;
 /** Values of one filter. */
 export const filterValuesMax = 100;
 /** Callers whose calls are counted; the one that has not called for longest is forgotten first. */

@@ -15,8 +15,13 @@ const entry = object({
   action: text("The name of the operation, or signIn."),
   account: orNull(id("The account that it concerns.")),
   subject: text("What was changed, such as `key key_1`."),
-  before: Type.Unknown({ description: "Its state before, without secrets; null for what is new." }),
-  after: Type.Unknown({ description: "Its state after, without secrets; null for what was removed." }),
+  before: Type.Unknown({
+    description:
+      "Its state before, without secrets; null for what is new. A long one is its `beginning` and how many `characters` it has, with `isCut`.",
+  }),
+  after: Type.Unknown({
+    description: "Its state after, without secrets; null for what was removed. A long one is cut alike.",
+  }),
 });
 
 export const auditOperations = {

@@ -3,6 +3,7 @@
  * before it is saved.
  */
 import Type from "typebox";
+import { fileBytesMax } from "#catalogue/document.ts";
 import { flag, integer, listOf, object, oneOf, orNull, strictObject, text, time } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
@@ -36,7 +37,9 @@ export const diff = orNull(
 
 const fault = orNull(text("What is wrong, as `file:line:column: place: mistake`; null for a valid catalogue."));
 
-const catalogueTextMax = 900_000;
+/** As JSON, with each character that is not ASCII as an escape. */
+export const catalogueBodyBytesMax = 3 * fileBytesMax;
+export const catalogueText = (description: string) => Type.String({ maxLength: fileBytesMax, description });
 
 export const catalogueFileOperations = {
   readCatalogueFile: {
@@ -62,7 +65,8 @@ export const catalogueFileOperations = {
     path: "/catalogue/check",
     summary: "Checks a catalogue that is not saved yet, and tells what it would change. It changes nothing.",
     access: "operator",
-    body: strictObject({ text: Type.String({ maxLength: catalogueTextMax, description: "The whole file." }) }),
+    body: strictObject({ text: catalogueText("The whole file.") }),
+    bodyBytesMax: catalogueBodyBytesMax,
     answer: object({
       fault,
       changes: orNull(changes),

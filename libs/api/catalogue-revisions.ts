@@ -4,7 +4,7 @@
  */
 import Type from "typebox";
 import { catalogueChange, changeQuery } from "./catalogue-entries.ts";
-import { diff } from "./catalogue-file.ts";
+import { catalogueBodyBytesMax, catalogueText, diff } from "./catalogue-file.ts";
 import {
   flag,
   integer,
@@ -90,7 +90,7 @@ export const catalogueRevisionOperations = {
     access: "operator",
     query: changeQuery,
     body: strictObject({
-      text: Type.String({ maxLength: 900_000, description: "In the form of a catalogue file." }),
+      text: catalogueText("In the form of a catalogue file."),
       mode: optional(
         Type.Enum(["replace", "merge"] as const, {
           default: "replace",
@@ -98,6 +98,7 @@ export const catalogueRevisionOperations = {
         }),
       ),
     }),
+    bodyBytesMax: catalogueBodyBytesMax,
     answer: catalogueChange,
   },
 } as const satisfies Record<string, Operation>;

@@ -20,6 +20,8 @@ export interface Operation {
   /** Values in a query are text; numbers, booleans and lists are converted. */
   readonly query?: TObject;
   readonly body?: TSchema;
+  /** The largest body; the server's bound by default. */
+  readonly bodyBytesMax?: number;
   /** The handler checks the body, because its errors say more than those of the schema. */
   readonly isBodyChecked?: true;
   /**

@@ -56,7 +56,10 @@ export const isPublicHost = (hostname: string, networks: readonly Network[]): bo
 };
 
 /** No address of a name may be used. */
-export class Unreachable extends Error {}
+export class Unreachable extends Error {
+  /** Not one of the system's. */
+  readonly code = "EADDRREFUSED";
+}
 
 /** The addresses of a name that may be used; `Unreachable` if none may. */
 export const lookupOf =

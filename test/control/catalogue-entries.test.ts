@@ -1,5 +1,6 @@
 /** Entries of the catalogue in the database: their revisions, their checks, and stale changes. */
 import assert from "node:assert/strict";
+import { stringify } from "yaml";
 import { operator, startApi, type TestApi } from "./api.ts";
 import { onBoth } from "./databases.ts";
 
@@ -273,4 +274,25 @@ onBoth("an export can be imported again, here without effect and elsewhere as it
     assert.equal(answer.status, status, answer.text);
     assert.match(answer.body.detail, message);
   }
+  // Longer than other bodies may be.
+  const headers = Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`x-${index}`, "x".repeat(1_500)]));
+  const upstreams = Object.fromEntries(
+    Array.from({ length: 18 }, (_, index) => [`long-${index}`, { ...upstream, headers }]),
+  );
+  const text = stringify({ upstreams }, { aliasDuplicateObjects: false });
+  const long = await change("POST", "import", { text, mode: "merge" }, 3);
+  assert.deepEqual([long.body.revision, long.body.changes?.upstreams.added.length], [4, 18], long.text.slice(0, 500));
+  for (const source of ["database", "all"]) {
+    const again = await change("POST", "import", { text: await exported(source) }, 4);
+    assert.deepEqual([again.status, again.body.isPublished], [200, false], again.text.slice(0, 500));
+  }
+  const { body } = await api.call(operator, "GET", "/audit?subject=catalogue%20revision%204");
+  const [{ before, after }] = body.items;
+  assert.deepEqual(before.upstreams, {});
+  assert.equal(after.beginning.length, 20_000);
+  const { length: characters } = JSON.stringify({ upstreams, models: {}, groups: {}, queues: {} });
+  assert.deepEqual({ ...after, beginning: "" }, { isCut: true, characters, beginning: "" });
+  const other = text.replaceAll("long-", "other-");
+  const tooLong = await change("POST", "import", { text: other, mode: "merge" }, 4);
+  assert.match(tooLong.body.detail, /would be longer than 2000000 characters/);
 });

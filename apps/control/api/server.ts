@@ -76,7 +76,7 @@ export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
   });
   server.setValidatorCompiler<TSchema>(({ schema, httpPart }) => validatorOf(schema, httpPart !== "body"));
   server.setErrorHandler<FastifyError | Fault>((error, request, reply) => {
-    const fault = faultOf(error);
+    const fault = faultOf(error, request.routeOptions.bodyLimit ?? bodyBytesMax);
     if (fault.kind === "internal")
       options.log.error({ err: error, path: request.routeOptions.url }, "an API call failed");
     return sendFault(fault, reply);
@@ -142,10 +142,12 @@ function addRoute(
 ): void {
   const handler = options.handlers[name as keyof typeof operations] as AnyHandler;
   const { method, path, summary, access, params, query, body, answer, mediaType, isBodyChecked } = operation;
+  const { bodyBytesMax: bodyLimit = bodyBytesMax } = operation;
   const status = operation.status ?? (answer === undefined && mediaType === undefined ? 204 : 200);
   server.route({
     method,
     url: prefix + path,
+    bodyLimit,
     schema: {
       operationId: name,
       summary,
@@ -259,9 +261,9 @@ function versionOf(header: string | undefined): number | undefined {
   return Number(version);
 }
 
-function faultOf(error: FastifyError | Fault): Fault {
+function faultOf(error: FastifyError | Fault, bytesMax: number): Fault {
   if (error instanceof Fault) return error;
-  if (error.statusCode === 413) return new Fault("too_large", `The body is larger than ${bodyBytesMax} bytes.`);
+  if (error.statusCode === 413) return new Fault("too_large", `The body is larger than ${bytesMax} bytes.`);
   if (error.statusCode === 415)
     return new Fault("unsupported_media_type", "Send JSON with `Content-Type: application/json`.");
   // Such as a path that leaves the directory of the console.

@@ -1,7 +1,7 @@
 /** The operations on revisions of the catalogue's entries, and on all entries at once. */
 import { isDeepStrictEqual } from "node:util";
 import type { catalogueRevisionOperations } from "#api/catalogue-revisions.ts";
-import { readDocument } from "#catalogue/document.ts";
+import { fileBytesMax, readDocument } from "#catalogue/document.ts";
 import { CatalogueFault } from "#catalogue/fault.ts";
 import { type Entry, emptyDocument, entriesOf, type StoredDocument, sections } from "#catalogue/stored.ts";
 import type { CatalogueWatch } from "#catalogue/watch.ts";
@@ -72,6 +72,11 @@ export function catalogueRevisionHandlers({
     async exportCatalogue({ query: { source = "all" } }) {
       const text =
         source === "database" ? yamlOf(stored.active.document) : yamlOf(stored.entries(), { before: fileSettings() });
+      if (Buffer.byteLength(text) > fileBytesMax)
+        throw new Fault(
+          "too_large",
+          `Both sources together are longer than ${fileBytesMax} bytes, so no import would take them: export those of the database alone (\`source=database\`).`,
+        );
       return { body: text };
     },
     async importCatalogue({ query, body: { text, mode = "replace" } }, context) {

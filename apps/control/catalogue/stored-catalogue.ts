@@ -9,7 +9,7 @@ import type { Logger } from "pino";
 import type { catalogueEntryOperations } from "#api/catalogue-entries.ts";
 import type { AnswerOf } from "#api/operation.ts";
 import { referenceOf } from "#catalogue/credentials.ts";
-import { readDocument } from "#catalogue/document.ts";
+import { fileBytesMax, readDocument } from "#catalogue/document.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import { CatalogueClash, CatalogueFault } from "#catalogue/fault.ts";
 import { parseCatalogue } from "#catalogue/load.ts";
@@ -161,6 +161,7 @@ export class StoredCatalogue {
       const changed = changedEntries(before.document, document);
       await checkFresh(inside.database, { active, ifMatch, changed });
       const text = canonicalText(document);
+      if (Buffer.byteLength(yamlOf(document)) > fileBytesMax) throw tooLong();
       const number = before.number + 1;
       const after: StoredRevision = { number, sha256: sha256Of(text), document };
       await checkCredentials(inside.database, document, changed);
@@ -274,7 +275,10 @@ function canonicalText(document: StoredDocument): string {
 }
 
 const tooLong = () =>
-  new Fault("too_large", `The entries of the database would be longer than ${documentLengthMax} characters.`);
+  new Fault(
+    "too_large",
+    `The entries of the database would be longer than ${documentLengthMax} characters, or than ${fileBytesMax} bytes as YAML.`,
+  );
 
 const sha256Of = (text: string): string => createHash("sha256").update(text).digest("hex");
 

@@ -4,9 +4,10 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Actor } from "../api/actor.ts";
+import { auditStateMax } from "../bounds.ts";
 import type { Database } from "./database.ts";
 
-/** `before` and `after` contain no secrets. */
+/** `before` and `after` contain no secrets. Long ones are cut. */
 export interface Change {
   /** The account that sees the entry. Without one, only operators see it. */
   account?: string | null;
@@ -73,8 +74,20 @@ export async function recordChange(
       action,
       account,
       subject,
-      before: before === undefined ? null : JSON.stringify(before),
-      after: after === undefined ? null : JSON.stringify(after),
+      before: stateTextOf(before),
+      after: stateTextOf(after),
     })
     .execute();
+}
+
+/** A long state as its size and its beginning. */
+function stateTextOf(state: unknown): string | null {
+  if (state === undefined) return null;
+  const text = JSON.stringify(state);
+  if (text.length <= auditStateMax) return text;
+  return JSON.stringify({
+    isCut: true,
+    characters: text.length,
+    beginning: text.slice(0, auditStateMax).toWellFormed(),
+  });
 }

@@ -2,29 +2,34 @@
 
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
-import type { LookupFunction, Socket } from "node:net";
+import type { Socket } from "node:net";
 import { createSecureContext } from "node:tls";
 import { buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import { followFile, readBoundedSync } from "#service/followed-file.ts";
+import { hasMetadataHost, isMetadataAddress } from "#service/networks.ts";
+import { lookupOf, Unreachable } from "#service/public-agent.ts";
 import { pingIntervalMs, responseHeadBytesMax, tlsFileBytesMax, tlsFilesEveryMs } from "../bounds.ts";
 import { watchSocket } from "./plain-socket.ts";
 
 /** Loopback addresses are never reached through a proxy. */
 const localHosts = ["localhost", "127.0.0.1", "::1"];
 
+/** Runs at each connection, so a name that changes its address gains nothing. */
+const lookup = lookupOf((address) => !isMetadataAddress(address));
+
 /**
  * Opens connections to one upstream, `connectionsMax` at most. Throws when a TLS file can't be
- * read. `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` of the environment apply, in upper or lower
+ * read, and for an address of a cloud's metadata server. `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` of the environment apply, in upper or lower
  * case. A proxied connection uses HTTP/1.1 only, and its proxy looks names up.
  */
 export function openConnections(
   upstream: CatalogueUpstream,
   connectionsMax: number,
   environment: Environment,
-  lookup?: LookupFunction,
 ): Dispatcher {
+  if (hasMetadataHost(upstream.baseUrl)) throw new Unreachable();
   const { connectTimeoutMs } = upstream.timeouts;
   const { origin } = new URL(upstream.baseUrl);
   const tls = tlsOptionsOf(upstream);
@@ -46,14 +51,14 @@ export function openConnections(
       connectTimeout: connectTimeoutMs,
       // The connect timeout includes the proxy's response to CONNECT.
       clientFactory: (proxy, options) => new Pool(proxy, { ...options, headersTimeout: connectTimeoutMs }),
-      connect: { timeout: connectTimeoutMs, ...tls },
+      connect: { timeout: connectTimeoutMs, lookup, ...tls },
       requestTls: { timeout: connectTimeoutMs, ...tls },
     });
   }
   // An undici pool with HTTP/2 queues all requests until its first connection has negotiated a
   // protocol, so one stalled handshake would stall all of them. Therefore HTTP/2 is off for the
   // pool, and each connection negotiates its own protocol.
-  const connect = buildConnector({ timeout: connectTimeoutMs, allowH2: true, ...tls, ...(lookup && { lookup }) });
+  const connect = buildConnector({ timeout: connectTimeoutMs, allowH2: true, lookup, ...tls });
   return new Pool(origin, {
     ...common,
     allowH2: false,
@@ -80,6 +85,7 @@ export function socketOptionsOf(upstream: CatalogueUpstream, environment: Enviro
   const isSecure = upstream.baseUrl.startsWith("https:");
   return {
     ...tlsOptionsOf(upstream),
+    lookup,
     maxHeaderSize: responseHeadBytesMax,
     ...(isProxied(environment) && { agent: isSecure ? new HttpsAgent({ proxyEnv }) : new HttpAgent({ proxyEnv }) }),
   };

@@ -24,11 +24,12 @@ export const unreachableInTime: Failure = {
 };
 
 /**
- * Codes of the network and of DNS: https://nodejs.org/api/errors.html#common-system-errors,
+ * Codes of the network, of DNS, and of `Unreachable`:
+ * https://nodejs.org/api/errors.html#common-system-errors,
  * https://nodejs.org/api/dns.html#error-codes
  */
 const unreachable =
-  /^(?:ECONNREFUSED|EHOST(?:UNREACH|DOWN)|ENET(?:UNREACH|DOWN)|EADDRNOTAVAIL|ENOTFOUND|ENODATA|ESERVFAIL|EAI_[A-Z]+)$/;
+  /^(?:ECONNREFUSED|EHOST(?:UNREACH|DOWN)|ENET(?:UNREACH|DOWN)|EADDR(?:NOTAVAIL|REFUSED)|ENOTFOUND|ENODATA|ESERVFAIL|EAI_[A-Z]+)$/;
 /**
  * Codes of TLS: https://nodejs.org/api/tls.html#x509-certificate-error-codes,
  * https://nodejs.org/api/errors.html

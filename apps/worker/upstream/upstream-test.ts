@@ -19,8 +19,7 @@ import { codecs } from "#dialects/codecs.ts";
 import { modelTraitsOf } from "#dialects/neutral/model-traits.ts";
 import { foldedOf } from "#dialects/neutral/neutral.ts";
 import type { Clock } from "#service/clock.ts";
-import { hasMetadataHost, isMetadataAddress } from "#service/networks.ts";
-import { lookupOf, Unreachable } from "#service/public-agent.ts";
+import { Unreachable } from "#service/public-agent.ts";
 import { parsedObject } from "#wire/json/parse.ts";
 import {
   testAnswerBytesMax,
@@ -84,8 +83,6 @@ export async function testUpstream(
     return { list };
   return { list, call: await upstreams.answer(model) };
 }
-
-const lookup = lookupOf((address) => !isMetadataAddress(address));
 
 class TestedUpstream implements AsyncDisposable {
   readonly #upstream: CatalogueUpstream;
@@ -156,8 +153,7 @@ class TestedUpstream implements AsyncDisposable {
     const startedAt = this.#clock.now();
     const latency = () => Math.round(this.#clock.now() - startedAt);
     try {
-      if (hasMetadataHost(this.#upstream.baseUrl)) throw new Unreachable();
-      const options = { ...request, ...bounds, lookup };
+      const options = { ...request, ...bounds };
       const { status, text } = await this.#upstreams.request(this.#upstream, this.#credential, options);
       const outcome = outcomeOf(status, text);
       const message = outcome === "ok" ? null : this.#shown(messageIn(text));

@@ -1,6 +1,5 @@
 /** Calls upstreams over HTTP, with a pool of connections for each upstream. */
 
-import type { LookupFunction } from "node:net";
 import { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
@@ -9,6 +8,7 @@ import type { WireRequest } from "#dialects/codec.ts";
 import { upstreamProfiles } from "#dialects/profiles.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import { type Clock, systemClock } from "#service/clock.ts";
+import { Unreachable } from "#service/public-agent.ts";
 import type { BodyWithAttachments } from "../attachments/request-attachments.ts";
 import { freshConnectionsMs, knownAddressesMax, presenceMs, requestIdLengthMax } from "../bounds.ts";
 import type { Authorize, SignedRequest } from "./authorization.ts";
@@ -28,8 +28,6 @@ export interface SingleRequest {
   body?: Buffer;
   timeoutMs: number;
   bytesMax: number;
-  /** Looks up names of hosts. */
-  lookup?: LookupFunction;
 }
 
 const absentStatuses = [502, 503, 504];
@@ -186,7 +184,7 @@ export class Upstreams {
       queueMicrotask(() =>
         call.fail(
           failureOfConfiguration,
-          `TLS files or proxy: ${(error as NodeJS.ErrnoException).code ?? "not usable"}`,
+          `${error instanceof Unreachable ? "address" : "TLS files or proxy"}: ${(error as NodeJS.ErrnoException).code ?? "not usable"}`,
         ),
       );
       return;
@@ -243,7 +241,7 @@ export class Upstreams {
     credential: string | undefined,
     request: SingleRequest,
   ): Promise<{ status: number; text: string }> {
-    const { method, body = Buffer.alloc(0), timeoutMs, bytesMax, lookup } = request;
+    const { method, body = Buffer.alloc(0), timeoutMs, bytesMax } = request;
     const url = urlOf(upstream.baseUrl, request.path);
     const headers =
       method === "POST"
@@ -252,7 +250,7 @@ export class Upstreams {
     let connections: Dispatcher | undefined;
     try {
       const authorization = await this.#authorize(upstream, credential, { method, url, headers, body });
-      connections = openConnections(upstream, 1, this.#environment, lookup);
+      connections = openConnections(upstream, 1, this.#environment);
       const response = await connections.request({
         origin: url.origin,
         path: `${url.pathname}${url.search}`,

@@ -1,13 +1,15 @@
 /** Connections to upstreams: TLS, HTTP/2, proxies, compressed answers. */
 
 import assert from "node:assert/strict";
+import dns from "node:dns";
 import { once } from "node:events";
 import { copyFile, mkdtemp, rm } from "node:fs/promises";
 import type { Server } from "node:http";
+import { syncBuiltinESMExports } from "node:module";
 import type { AddressInfo, Server as TcpServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
+import { mock, test } from "node:test";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
@@ -267,4 +269,60 @@ test("an aborted HTTP/2 call does not affect other calls on its connection", asy
   await until("the second is asked", () => answers.length === 2);
   for (const end of answers) end();
   assert.equal((await kept).text, "begun ended");
+});
+
+/** Names of hosts stand for these addresses now. */
+function namesLeadTo(addressesOf: () => readonly string[]) {
+  const mocked = mock.method(
+    dns,
+    "lookup",
+    (_name: string, _options: object, callback: (...values: unknown[]) => void) =>
+      callback(
+        null,
+        addressesOf().map((address) => ({ address, family: address.includes(":") ? 6 : 4 })),
+      ),
+  );
+  syncBuiltinESMExports();
+  return {
+    [Symbol.dispose]() {
+      mocked.mock.restore();
+      syncBuiltinESMExports();
+    },
+  };
+}
+
+test("no upstream leads to a cloud's metadata server, by its address or by a name that stands for it", async () => {
+  await using plain = await startScriptedUpstream((response) =>
+    response.writeHead(200, { connection: "close" }).end("{}"),
+  );
+  let addresses = ["127.0.0.1"];
+  using _names = namesLeadTo(() => addresses);
+  await using ours = using();
+  await using proxied = using({ http_proxy: "http://127.0.0.1:9", no_proxy: "theirs.test" });
+  const named = upstreamOf(`http://theirs.test:${plain.port}`);
+  for (const { upstreams } of [ours, proxied]) {
+    addresses = ["127.0.0.1"];
+    assert.equal((await outcomeOf(upstreams, named)).status, 200);
+    for (const address of ["169.254.169.254", "fe80::1", "::ffff:169.254.169.254", "fd00:ec2::254"]) {
+      addresses = [address];
+      assert.equal((await outcomeOf(upstreams, named)).cause, "EADDRREFUSED", address);
+      const probe = { method: "GET", path: "/", timeoutMs: 5_000, bytesMax: 1 } as const;
+      await assert.rejects(upstreams.request(named, undefined, probe), { code: "EADDRREFUSED" });
+      const session = Promise.withResolvers<string>();
+      const fail = () => session.resolve("answered");
+      upstreams.open(named, undefined, { path: "/", headers: {}, body: Buffer.alloc(0) }, "m", {
+        head: fail,
+        data: fail,
+        end: fail,
+        failed: (_failure, cause) => session.resolve(cause),
+      });
+      assert.equal(await session.promise, "EADDRREFUSED", address);
+    }
+    addresses = ["169.254.169.254", "127.0.0.1"];
+    assert.equal((await outcomeOf(upstreams, named)).status, 200);
+    for (const host of ["169.254.169.254", "0xa9fea9fe", "[fe80::1]", "100.100.100.200"]) {
+      const outcome = await outcomeOf(upstreams, upstreamOf(`http://${host}:${plain.port}`, { name: host }));
+      assert.equal(outcome.cause, "address: EADDRREFUSED");
+    }
+  }
 });
