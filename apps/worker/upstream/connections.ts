@@ -21,8 +21,9 @@ const lookup = lookupOf((address) => !isMetadataAddress(address));
 
 /**
  * Opens connections to one upstream, `connectionsMax` at most. Throws when a TLS file can't be
- * read, and for an address of a cloud's metadata server. `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` of the environment apply, in upper or lower
- * case. A proxied connection uses HTTP/1.1 only, and its proxy looks names up.
+ * read, and for an address of a cloud's metadata server. `HTTPS_PROXY`, `HTTP_PROXY` and
+ * `NO_PROXY` of the environment apply, in upper or lower case. A proxied connection uses HTTP/1.1
+ * only, and its proxy looks names up.
  */
 export function openConnections(
   upstream: CatalogueUpstream,
