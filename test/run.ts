@@ -16,6 +16,10 @@ const root = join(import.meta.dirname, "..");
  */
 const processes = 4;
 
+/** A file that takes longer hangs: it fails, and the run goes on. */
+const fileMsMax = 300_000;
+const runMsMax = 20 * 60_000;
+
 /** Databases of tests are many small files, which are fast in memory. Linux has this directory. */
 const memory = "/dev/shm";
 const memoryBytesMin = 4 * 2 ** 30;
@@ -39,12 +43,21 @@ execFileSync(process.execPath, ["-e", 'import("./test/support/gateway.ts"); impo
   cwd: root,
   stdio: "inherit",
 });
+const preloaded = ["support/properties.ts", "support/exit-watch.ts"];
 const results = run({
   files: testFiles(),
   concurrency: processes,
-  execArgv: ["--import", new URL("support/properties.ts", import.meta.url).href],
+  timeout: fileMsMax,
+  execArgv: preloaded.flatMap((file) => ["--import", new URL(file, import.meta.url).href]),
 });
+const unfinished = new Set(testFiles());
 results.on("test:fail", () => {
   process.exitCode = 1;
 });
+results.on("test:complete", ({ name }) => unfinished.delete(name));
+// Programs that a killed test left keep its output open, so its end may never be told.
+setTimeout(() => {
+  console.error(`Not over after ${runMsMax / 60_000} minutes: ${[...unfinished].join(", ")}`);
+  process.exit(1);
+}, runMsMax).unref();
 results.compose(spec).pipe(process.stdout);

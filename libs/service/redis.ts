@@ -104,6 +104,22 @@ class PrimaryConnector extends SentinelConnector {
   }
 }
 
+/**
+ * ioredis takes up subscriptions again by itself after each reconnect, and nobody handles that such
+ * a command fails because the connection is closed meanwhile.
+ */
+function withHandledSubscriptions(redis: Single): Single {
+  for (const name of ["subscribe", "psubscribe", "ssubscribe"] as const) {
+    const subscribe = redis[name];
+    redis[name] = (...values: unknown[]) => {
+      const subscribed: Promise<unknown> = Reflect.apply(subscribe, redis, values);
+      subscribed.catch(() => {});
+      return subscribed;
+    };
+  }
+  return redis;
+}
+
 function openSingle(url: RedisUrl, purpose: RedisPurpose, isBehindSentinels: boolean): Single {
   const { addresses, socket, database, sentinelLogin, primaryName, tls } = url;
   const options: CommonOptions = {
@@ -208,7 +224,9 @@ export async function connectRedis(url: string, purpose: RedisPurpose): Promise<
       throw new Error("several addresses are for Sentinels or a cluster, and the server is neither");
     if (kind === "cluster" && parsed.database > 0) throw new Error("a cluster has no database numbers");
     if (kind === "cluster") return await connected(openCluster(parsed, purpose).on("error", onError));
-    return await connected(openSingle(parsed, purpose, kind === "sentinel").on("error", onError));
+    return await connected(
+      withHandledSubscriptions(openSingle(parsed, purpose, kind === "sentinel")).on("error", onError),
+    );
   } catch (error) {
     throw new StartupFault(`no Redis at ${redisAddressOf(url)}: ${cause || (error as Error).message}`);
   }

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { after, test } from "node:test";
+import { setImmediate } from "node:timers/promises";
+import type { Redis as Single } from "ioredis";
 import { connectRedis } from "#service/redis.ts";
+import { openProxy } from "../../chaos/run/proxy.ts";
 import { startFailover } from "../../support/failover.ts";
+import { startRedis } from "../../support/redis.ts";
 import { until } from "../../support/time.ts";
 
 const failover = await startFailover();
@@ -58,3 +63,24 @@ test("another error does not close connections", async () => {
   await subscriber.ping();
   assert.equal(closed, 0);
 });
+
+for (const subscribe of ["subscribe", "psubscribe", "ssubscribe"] as const)
+  test(`a connection can be closed while it takes up its subscriptions again (${subscribe})`, async (t) => {
+    await using server = await startRedis();
+    await using proxy = await openProxy({ path: server.url.slice("unix://".length) });
+    const redis = (await connectRedis(`redis://127.0.0.1:${proxy.port}`, "patient")) as Single;
+    await redis[subscribe]("news");
+    const unhandled = t.mock.fn();
+    process.once("unhandledRejection", unhandled);
+    const reconnected = once(redis, "ready");
+    redis.disconnect(true);
+    await reconnected;
+    proxy.break({ directions: ["to client"], delayMs: Number.POSITIVE_INFINITY });
+    const closed = once(redis, "end");
+    redis.disconnect();
+    proxy.reset();
+    await closed;
+    await setImmediate();
+    process.off("unhandledRejection", unhandled);
+    assert.equal(unhandled.mock.callCount(), 0);
+  });
