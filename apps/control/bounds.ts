@@ -39,6 +39,8 @@ export const tidyEveryMs = 10_000;
 export const retryMs = 1_000;
 /** Records that are not valid are kept for the operator, up to this many. */
 export const invalidRecordsMax = 10_000;
+/** Users, sessions and tags of one account and day with totals of their own, of each kind. */
+export const labelValuesMax = 1_000;
 /** Records so many days in the future get no partition of their own: a clock is far off. */
 export const futureDaysMax = 2;
 

@@ -103,6 +103,13 @@ const startSettings = {
     "http:// or https:// and a host, without a path",
     originPattern,
   ),
+  usageNames: textSetting(
+    "USAGE_NAMES",
+    "plain",
+    "How usage records keep the names that callers give their users and sessions: plain, or hashed with a key that is derived from AUTH_SECRET.",
+    "plain or hashed",
+    /^(plain|hashed)$/,
+  ),
   consoleDirectory: textSetting(
     "CONSOLE_DIRECTORY",
     "",

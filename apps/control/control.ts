@@ -57,6 +57,7 @@ import { createInternalServer, listenInternally } from "./internal/internal-serv
 import { KeyProjection } from "./keys/key-projection.ts";
 import { keyHandlers } from "./keys/keys.ts";
 import { startLedger } from "./ledger/ledger.ts";
+import { pseudonymsOf } from "./ledger/pseudonyms.ts";
 import { usageHandlers } from "./ledger/usage-handlers.ts";
 import { registerControlMetrics } from "./metrics.ts";
 import { liveHandlers } from "./operations/handlers.ts";
@@ -140,12 +141,14 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const settings = new Settings({ database, environment: deps.environment, secret, log });
   await settings.start();
   opened.defer(() => settings.close());
+  const pseudonymOf = config.usageNames === "hashed" ? pseudonymsOf(secret) : undefined;
   const ledger = startLedger({
     database,
     reads,
     redis,
     keyspace,
     usageDays: () => settings.current().usageDays,
+    pseudonymOf,
     catalogue: catalogue.current,
     clock,
     log,
@@ -221,7 +224,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
       ...accountHandlers({ catalogue: catalogue.current, changed }),
       ...contentHandlers({ secret, changed }),
       ...keyHandlers({ catalogue: catalogue.current, projection, redis, keyspace }),
-      ...usageHandlers({ currency: () => catalogue.current().currency }),
+      ...usageHandlers({ currency: () => catalogue.current().currency, pseudonymOf }),
       ...catalogueHandlers(catalogue.current, () => settings.current().gatewayUrl),
       ...signIn.handlers,
       ...tokenHandlers,

@@ -30,6 +30,8 @@ const filterList = (description: string) =>
     }),
   );
 
+const label = (description: string) => optional(Type.String({ minLength: 1, maxLength: 255, description }));
+
 const filters = {
   from: optional(
     time("Records received from this time on; for sums, from the half hour that contains it. Default: 30 days ago."),
@@ -40,10 +42,15 @@ const filters = {
   model: filterList("Models that answered, or that were requested where none did."),
   group: filterList("Groups."),
   upstream: filterList("Upstreams."),
+  user: label("The caller's own user, as the request named it."),
+  session: label("The caller's own name of the session."),
+  tag: label("One tag of the key or the request."),
 };
 
+/** Names that callers give. Sums know one of them at a time. */
+export const usageLabels = ["user", "session", "tag"] as const;
 /** The dimensions by which usage can be grouped. */
-export const usageDimensions = ["account", "key", "model", "group", "upstream"] as const;
+export const usageDimensions = ["account", "key", "model", "group", "upstream", ...usageLabels] as const;
 /** The measures by which the largest groups can be chosen. */
 export const topMeasures = [
   "cost",
@@ -173,8 +180,9 @@ const record = object({
   bytes: count("Bytes of the answer."),
   bodyBytes: count("Bytes of the request."),
   upstreamRequestId: orNull(text()),
-  user: orNull(text()),
-  tags: listOf(text()),
+  user: orNull(text("The caller's own user.")),
+  session: orNull(text("The caller's own name of the session.")),
+  tags: listOf(text("Of the key and the request.")),
   traceId: orNull(text()),
   hasContent: flag("Whether its content is stored."),
 });
@@ -286,7 +294,8 @@ export const usageOperations = {
         object({
           time: orNull(time("The beginning of the step; null for the interval none.")),
           group: Type.Record(text(), text(), {
-            description: "The dimensions of `by` with their values; empty for the others.",
+            description:
+              "The dimensions of `by` with their values; empty for the others. A user or session is an empty text for records that name none, and `(other)` for those beyond the first 1,000 of an account and day.",
           }),
           isOthers: flag("All groups that are not among the `top`."),
           ...sums,

@@ -29,6 +29,8 @@ export interface GenerationFacts {
    * and metrics.
    */
   readonly user: string | null;
+  /** Its own name of the session; the same holds for it. */
+  readonly session: string | null;
   /** Tags of the key and of the request. Not for logs and metrics either. */
   readonly tags: readonly string[];
   /** The catalogue's id of the model that the caller asked for. */
@@ -120,6 +122,7 @@ export interface RequestEnded {
   readonly account: string | undefined;
   /** As those of a generation. */
   readonly user: string | null;
+  readonly session: string | null;
   readonly tags: readonly string[];
   /** The code of the gateway's own error that answered it. */
   readonly errorCode: ErrorCode | undefined;

@@ -29,6 +29,7 @@ export interface AttemptInfo {
   readonly keyId: string;
   /** The caller's own marks, for its usage record: not for logs and metrics. */
   readonly user?: string | undefined;
+  readonly sessionName?: string | undefined;
   readonly tags?: readonly string[] | undefined;
   /**
    * The version of the catalogue that was in force at its admission; undefined for a job of an

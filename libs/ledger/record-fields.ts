@@ -50,6 +50,7 @@ export const emptyFields = {
   traceId: null,
   callLog: null,
   batch: null,
+  session: null,
 } satisfies Partial<UsageRecord>;
 
 /** The fields of a record about money. `upstreamCost` is in nano-units. */

@@ -116,6 +116,7 @@ const usageRecordSchema = Type.Object({
     }),
   ),
   batch: orNull(text(60, "The batch whose line it is.")),
+  session: orNull(text(255, "The caller's own name of the session, if the request names one.")),
 });
 
 export type UsageRecord = Type.Static<typeof usageRecordSchema>;
@@ -125,7 +126,7 @@ const version = 1;
 const fields = Object.keys(usageRecordSchema.properties) as Field[];
 const validator = Compile(usageRecordSchema);
 /** Records of writers that do not know these fields are valid. */
-const laterFields: ReadonlySet<string> = new Set<Field>(["callLog", "otherUnits", "cacheSaving", "batch"]);
+const laterFields: ReadonlySet<string> = new Set<Field>(["callLog", "otherUnits", "cacheSaving", "batch", "session"]);
 
 /** One record as JSON. */
 export const encodeUsageRecord = (record: UsageRecord): string =>

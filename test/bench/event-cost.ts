@@ -68,6 +68,7 @@ function play(number: number, { ingress, worker }: Streams, tracing: Tracing | u
     group: "default",
     account: "acme",
     user: null,
+    session: null,
     tags: [],
     model: "mine",
     queue: "chat",
@@ -149,9 +150,9 @@ function play(number: number, { ingress, worker }: Streams, tracing: Tracing | u
     chunks: 200,
     bytes: 20_000,
   });
-  const { requestId, keyId, group, account, user, tags } = generation;
+  const { requestId, keyId, group, account, user, session, tags } = generation;
   ingress.emit("requestEnded", {
-    ...{ requestId, keyId, group, account, user, tags },
+    ...{ requestId, keyId, group, account, user, session, tags },
     transport: "http",
     method: "POST",
     path: "/v1/chat/completions",

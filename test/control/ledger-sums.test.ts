@@ -1,9 +1,11 @@
 /** Sums of usage: the largest groups, and everything else as one. */
 import assert from "node:assert/strict";
+import type { UsageRecord } from "#ledger/usage-record.ts";
 import type { Context } from "../../apps/control/api/handlers.ts";
 import { systemContext } from "../../apps/control/database/change.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import { insertUsage } from "../../apps/control/ledger/insert.ts";
+import { pseudonymsOf, withPseudonyms } from "../../apps/control/ledger/pseudonyms.ts";
 import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
 import { onBoth } from "./databases.ts";
 import { usageRecord } from "./records.ts";
@@ -232,3 +234,120 @@ onBoth("a filter of the log finds what is there, and answers from the totals whe
     assert.deepEqual(statements, ["RawNode"], JSON.stringify(nothing));
   }
 });
+
+onBoth(
+  "usage is summed by user, session and tag, exactly as the records, with a bound for each day",
+  async (database) => {
+    const account = "labels-of-usage";
+    const record = (more: Partial<UsageRecord>) => usageRecord({ account, receivedAt: start, cost: "7", ...more });
+    const replaced = record({ isOwner: false, user: "ann", session: "s1", tags: ["a", "b"], cost: "1000" });
+    await insertUsage(database, [
+      replaced,
+      record({ user: "ann", session: "s1", tags: ["a"] }),
+      record({ user: "bob, jr\0", tags: ["a", "b"], modelAnswered: "other" }),
+      record({}),
+      record({ user: "ann", receivedAt: start + 20 * halfHour }),
+    ]);
+    await insertUsage(database, [{ ...replaced, isOwner: true, user: "bob, jr\0", tags: ["b", "c"], cost: "3" }]);
+    const sumsOf = async (more: object) => {
+      const query = { ...range, account, interval: "none", ...more };
+      const { rows, total } = (await usage.sumUsage({ query } as never, contextOf(database))).body;
+      return [
+        ...rows.map(({ group, requests, cost }) => [...Object.values(group), requests, cost]),
+        [total.requests, total.cost],
+      ];
+    };
+    const total = [5, "0.000000031"];
+    assert.deepEqual(await sumsOf({ by: "user" }), [
+      ["", 1, "0.000000007"],
+      ["ann", 2, "0.000000014"],
+      ["bob, jr\ufffd", 2, "0.00000001"],
+      total,
+    ]);
+    assert.deepEqual(await sumsOf({ by: "session" }), [["", 3, "0.000000021"], ["s1", 2, "0.00000001"], total]);
+    assert.deepEqual(await sumsOf({ by: "tag" }), [
+      ["a", 2, "0.000000014"],
+      ["b", 2, "0.00000001"],
+      ["c", 1, "0.000000003"],
+      total,
+    ]);
+    assert.deepEqual(await sumsOf({ by: "tag", tag: "b" }), [
+      ["b", 2, "0.00000001"],
+      [2, "0.00000001"],
+    ]);
+    assert.deepEqual(await sumsOf({ by: "model", user: "bob, jr\ufffd" }), [
+      ["m", 1, "0.000000003"],
+      ["other", 1, "0.000000007"],
+      [2, "0.00000001"],
+    ]);
+    assert.deepEqual(await sumsOf({ by: "user,model", model: "other" }), [
+      ["bob, jr\ufffd", "other", 1, "0.000000007"],
+      [1, "0.000000007"],
+    ]);
+    assert.deepEqual(await sumsOf({ by: "user", top: 1 }), [["ann", 2, "0.000000014"], [3, "0.000000017"], total]);
+    const days = await usage.sumUsage(
+      { query: { ...range, to: "2031-05-22T00:00:00Z", account, by: "user", timeZone: "Asia/Tokyo" } } as never,
+      contextOf(database),
+    );
+    assert.deepEqual(
+      days.body.rows.map(({ time, group, requests }) => [time, group.user, requests]),
+      [
+        ["2031-05-19T15:00:00.000Z", "", 1],
+        ["2031-05-19T15:00:00.000Z", "ann", 1],
+        ["2031-05-19T15:00:00.000Z", "bob, jr\ufffd", 2],
+        ["2031-05-20T15:00:00.000Z", "ann", 1],
+      ],
+    );
+    const csv = (await usage.exportUsage({ query: { ...range, account, by: "user" } } as never, contextOf(database)))
+      .body;
+    assert.match(csv, /^time,user,requests,.*\r\n.*Z,,1,.*\r\n.*Z,ann,2,.*\r\n.*Z,"bob, jr\ufffd",2,/);
+    const log = async (more: object) => {
+      const { items } = (await usage.listUsage({ query: { ...range, account, ...more } } as never, contextOf(database)))
+        .body;
+      return items.length;
+    };
+    assert.deepEqual(
+      [await log({ user: "ann" }), await log({ session: "s1" }), await log({ tag: "b" }), await log({ tag: "d" })],
+      [2, 2, 2, 0],
+    );
+    const pseudonymOf = pseudonymsOf("a secret");
+    const [hidden] = [record({ account: `${account}-hidden`, user: "ann@example.com", session: "s1" })].map((each) =>
+      withPseudonyms(each, pseudonymOf),
+    );
+    assert.ok(hidden !== undefined && !JSON.stringify(hidden).includes("ann@"));
+    assert.deepEqual(withPseudonyms(hidden, pseudonymOf), hidden);
+    await insertUsage(database, [hidden]);
+    const hiding = usageHandlers({ currency: () => "USD", pseudonymOf });
+    for (const user of ["ann@example.com", hidden.user]) {
+      const query: object = { ...range, account: hidden.account, user };
+      assert.equal((await hiding.sumUsage({ query } as never, contextOf(database))).body.total.requests, 1);
+      assert.equal((await hiding.listUsage({ query } as never, contextOf(database))).body.items.length, 1);
+    }
+    for (const query of [{ by: "user,tag" }, { by: "user", session: "s1" }, { by: "user", errorCode: "x" }])
+      await assert.rejects(sumsOf(query), /Sums (know only one|with `errorCode` cannot)/);
+
+    const many = Array.from({ length: 1_010 }, (_, index) =>
+      record({ account: `${account}-many`, user: `user-${String(index).padStart(4, "0")}`, tags: [`tag-${index}`] }),
+    );
+    // Two processes at once, and each record twice.
+    await Promise.all([insertUsage(database, many.slice(0, 600)), insertUsage(database, many.slice(400))]);
+    await insertUsage(database, many);
+    await insertUsage(
+      database,
+      [record({ account: `${account}-many`, tags: ["limited"] })],
+      (tag) => tag === "limited",
+    );
+    const bounded = await usage.sumUsage(
+      { query: { ...range, account: `${account}-many`, by: "user", interval: "none" } } as never,
+      contextOf(database),
+    );
+    assert.equal(bounded.body.rows.length, 1_002);
+    assert.equal(bounded.body.rows.find(({ group }) => group.user === "(other)")?.requests, 10);
+    assert.equal(bounded.body.total.requests, 1_011);
+    const tags = await usage.sumUsage(
+      { query: { ...range, account: `${account}-many`, tag: "limited" } } as never,
+      contextOf(database),
+    );
+    assert.equal(tags.body.total.requests, 1);
+  },
+);

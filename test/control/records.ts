@@ -59,5 +59,6 @@ export const usageRecord = (more: Partial<UsageRecord> = {}): UsageRecord => ({
   otherUnits: null,
   cacheSaving: null,
   batch: null,
+  session: null,
   ...more,
 });

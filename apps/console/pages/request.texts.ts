@@ -70,6 +70,7 @@ export const useRequestTexts = translated({
     serviceTier: "Service tier",
     imageSize: "Image",
     user: "Caller's user",
+    session: "Session",
     none: "–",
   },
   zh: {
@@ -140,6 +141,7 @@ export const useRequestTexts = translated({
     serviceTier: "服务等级",
     imageSize: "图片",
     user: "调用方的用户",
+    session: "会话",
     none: "–",
   },
 });

@@ -328,6 +328,7 @@ function RecordFacts({ record }: RecordProps) {
         [t.imageSize, image || undefined],
         [t.priceVersion, record.price === null ? undefined : (record.price.version ?? t.none)],
         [t.user, record.user ?? undefined],
+        [t.session, record.session ?? undefined],
         [t.tags, record.tags.length === 0 ? undefined : <Tags key="tags" tags={record.tags} />],
       ]}
     />

@@ -27,6 +27,7 @@ import {
   type UsageDimension,
   usePeriodNow,
   useStepTexts,
+  withOneLabel,
 } from "../parts/usage-filters.tsx";
 import { beforeSeries, type GroupName, seriesOf, totalText } from "../parts/usage-series.ts";
 import { Groups, Tiles } from "../parts/usage-table.tsx";
@@ -44,16 +45,18 @@ function choiceOf(search: Search, isOperator: boolean, now: number) {
   const name = measureNames.find((each) => each === search.measure) ?? "cost";
   const measure = measures[name].isFor === "operator" && !isOperator ? "cost" : name;
   const names = search.by === undefined ? ["model"] : search.by.split(",");
-  const by = [...new Set(names.filter((each): each is UsageDimension => dimensionNames.some((own) => own === each)))];
+  const by = withOneLabel([
+    ...new Set(names.filter((each): each is UsageDimension => dimensionNames.some((own) => own === each))),
+  ]).slice(0, 2);
   return {
     period,
     before: periodBefore(period, range),
     interval: intervalOf(period, search.interval),
     measure,
-    by: by.slice(0, 2),
+    by,
     kind: search.kind === "lines" || !measures[measure].isAdditive ? ("lines" as const) : ("bars" as const),
     isCompared: search.compare === "1",
-    filters: filtersOf(search),
+    filters: filtersOf(search, by),
   };
 }
 type Choice = ReturnType<typeof choiceOf>;
@@ -161,6 +164,7 @@ function PlotChoice({ choice: { measure, by, kind } }: { choice: Choice }) {
   const measureChoices = measureNames.filter((name) => me.isOperator || measures[name].isFor !== "operator");
   const dimensions = (position: 0 | 1, label: string) =>
     dimensionNames
+      .filter((name) => position === 0 || withOneLabel([...by.slice(0, 1), name]).includes(name))
       .filter((name) => name !== by[1 - position])
       .map((value) => ({ value, label: `${label}: ${names[value]}` }));
   return (

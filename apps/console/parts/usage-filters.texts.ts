@@ -13,6 +13,9 @@ export const useUsageFiltersTexts = translated({
     from: "From",
     to: "To",
     upstream: "Upstream",
+    user: "User",
+    session: "Session",
+    tag: "Tag",
     nothing: "Nothing found",
   },
   zh: {
@@ -27,6 +30,9 @@ export const useUsageFiltersTexts = translated({
     from: "从",
     to: "到",
     upstream: "上游",
+    user: "用户",
+    session: "会话",
+    tag: "标签",
     nothing: "没有结果",
   },
 });

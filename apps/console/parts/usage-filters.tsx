@@ -7,12 +7,27 @@ import { type Search, useFilters } from "../app/address.ts";
 import { useList, useRead } from "../app/queries.ts";
 import { useLanguage } from "../app/texts.ts";
 import { useAccounts } from "./accounts.ts";
-import { FilterMultiSelect, valuesOf } from "./filters.tsx";
+import { FilterMultiSelect, FilterSelect, valuesOf } from "./filters.tsx";
 import { type Interval, localTimeOf, type Period, type RangeName, rangeNameOf, rangeNames } from "./periods.ts";
 import { useUsageFiltersTexts } from "./usage-filters.texts.ts";
 
 export type UsageDimension = (typeof usageDimensions)[number];
-export const dimensionNames = ["model", "key", "account", "group", "upstream"] as const satisfies UsageDimension[];
+/** Names that callers give. Sums know one of them at a time. */
+const labelNames = ["user", "session", "tag"] as const satisfies UsageDimension[];
+export const dimensionNames = [
+  ...(["model", "key", "account", "group", "upstream"] as const),
+  ...labelNames,
+] as const satisfies UsageDimension[];
+/** Users, sessions and tags beyond those that the ledger keeps apart. */
+const otherLabels = "(other)";
+
+export const isLabel = (name: UsageDimension): boolean => labelNames.some((label) => label === name);
+
+/** Only the first label among these dimensions. */
+export function withOneLabel<Name extends UsageDimension>(names: readonly Name[]): Name[] {
+  const first = names.find(isLabel);
+  return names.filter((name) => !isLabel(name) || name === first);
+}
 
 /** The part of an address that chooses a period by its bounds. */
 export const customRange = (period: Period): Search => ({ range: "custom", ...timesOf(period) });
@@ -53,9 +68,12 @@ export function RangeSelect({ period, byDefault }: { period: Period; byDefault: 
   );
 }
 
-/** The filters by dimension that the address has. */
-export const filtersOf = (search: Search): Partial<Record<UsageDimension, string>> =>
-  Object.fromEntries(dimensionNames.flatMap((name) => (search[name] ? [[name, search[name]]] : [])));
+/** The filters by dimension that the address has, beside a grouping. */
+export function filtersOf(search: Search, by: readonly UsageDimension[] = []): Partial<Record<UsageDimension, string>> {
+  const own = dimensionNames.filter((name) => search[name]);
+  const names = withOneLabel([...by, ...own]);
+  return Object.fromEntries(own.flatMap((name) => (names.includes(name) ? [[name, search[name]]] : [])));
+}
 
 export function DimensionFilters({ period }: { period: Period }) {
   const accounts = useAccounts("reader");
@@ -82,7 +100,8 @@ interface DimensionFilterProps {
 function useDimensionValues({ dimension, period }: DimensionFilterProps, isOpen: boolean, text: string) {
   const { search } = useFilters();
   const [settled] = useDebouncedValue(text, 200);
-  const chosen = valuesOf(search[dimension]);
+  const own = search[dimension];
+  const chosen = isLabel(dimension) && own !== undefined ? [own] : valuesOf(own);
   const used = useRead(
     "sumUsage",
     { query: { ...timesOf(period), by: dimension, interval: "none", top: offeredMax, topBy: "requests" } },
@@ -103,35 +122,38 @@ function useDimensionValues({ dimension, period }: DimensionFilterProps, isOpen:
     group: groups.map(({ name }) => [name, name]),
   };
   const names = new Map(offered[dimension] ?? []);
-  const inUse = (used.data?.rows ?? []).flatMap(({ group }) => group[dimension] || []);
+  const inUse = (used.data?.rows ?? [])
+    .flatMap(({ group }) => group[dimension] || [])
+    .filter((value) => !isLabel(dimension) || value !== otherLabels);
   const values = [...new Set([...chosen, ...inUse, ...names.keys()])];
   return values.map((value) => ({ value, label: names.get(value) ?? value }));
 }
 
 function DimensionFilter(props: DimensionFilterProps) {
   const t = useUsageFiltersTexts();
-  const { search } = useFilters();
+  const { search, filter } = useFilters();
   const [isOpen, setIsOpen] = useState(false);
   const [text, setText] = useState("");
   const { dimension } = props;
   const isEmpty = search[dimension] === undefined;
-  return (
-    <FilterMultiSelect
-      name={dimension}
-      title={t[dimension]}
-      data={useDimensionValues(props, isOpen, text)}
-      onDropdownOpen={() => setIsOpen(true)}
-      searchValue={text}
-      onSearchChange={setText}
-      searchable
-      hidePickedOptions
-      nothingFoundMessage={t.nothing}
-      limit={200}
-      comboboxProps={{ width: 280, position: "bottom-start" }}
-      miw={130}
-      maw={isEmpty ? 150 : 320}
-      style={{ flex: isEmpty ? "0 1 150px" : "0 1 auto" }}
-    />
+  const common = {
+    name: dimension,
+    title: t[dimension],
+    data: useDimensionValues(props, isOpen, text),
+    onDropdownOpen: () => setIsOpen(true),
+    searchable: true,
+    nothingFoundMessage: t.nothing,
+    limit: 200,
+    comboboxProps: { width: 280, position: "bottom-start" },
+    miw: 130,
+    maw: isEmpty ? 150 : 320,
+    style: { flex: isEmpty ? "0 1 150px" : "0 1 auto" },
+  } as const;
+  const others = Object.fromEntries(labelNames.map((name) => [name, undefined]));
+  return isLabel(dimension) ? (
+    <FilterSelect {...common} onChange={(value) => filter({ ...others, [dimension]: value ?? undefined })} />
+  ) : (
+    <FilterMultiSelect {...common} searchValue={text} onSearchChange={setText} hidePickedOptions />
   );
 }
 

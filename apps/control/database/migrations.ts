@@ -30,6 +30,7 @@ import { up as catalogue } from "./migrations/0021-catalogue.ts";
 import { up as credentials } from "./migrations/0022-credentials.ts";
 import { up as outdatedSegments } from "./migrations/0023-outdated-segments.ts";
 import { up as inputRuns } from "./migrations/0024-input-runs.ts";
+import { up as labels } from "./migrations/0025-labels.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -56,6 +57,7 @@ const migrations: Record<string, Migration> = {
   "0022-credentials": { up: credentials },
   "0023-outdated-segments": { up: outdatedSegments },
   "0024-input-runs": { up: inputRuns },
+  "0025-labels": { up: labels },
 };
 const lastOwn = Object.keys(migrations).at(-1) as string;
 

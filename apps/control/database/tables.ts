@@ -8,12 +8,21 @@ import type { UnansweredReason } from "../batches/format.ts";
 import type { BatchDialect } from "../batches/formats.ts";
 import type { InputFault } from "../batches/input-check.ts";
 import type { BatchState } from "../batches/state.ts";
-import type { Dimension, Measure, UsageRow } from "../ledger/columns.ts";
+import type { Dimension, LabelKind, Measure, UsageRow } from "../ledger/columns.ts";
 import type { SignInTables } from "../sign-in/tables.ts";
 
 type Totals = Record<Dimension, string> & Record<Measure, bigint>;
 type UsageTotalsRow = { half_hour: Date } & Totals;
 type UsageDaysRow = { day: Date } & Totals;
+/** `value` is `otherLabels` for those beyond the bound. */
+interface Label {
+  kind: LabelKind;
+  value: string;
+}
+type LabelTotalsRow = UsageTotalsRow & Label;
+type LabelDaysRow = UsageDaysRow & Label;
+/** The labels of an account and day that have totals of their own. */
+type LabelValueRow = { day: Date; account: string } & Label;
 
 type WebhookEvent = (typeof webhookEvents)[number];
 type DeliveryState = (typeof deliveryStates)[number];
@@ -346,6 +355,9 @@ export interface Tables extends SignInTables {
   usage: UsageRow;
   usage_totals: UsageTotalsRow;
   usage_days: UsageDaysRow;
+  label_totals: LabelTotalsRow;
+  label_days: LabelDaysRow;
+  label_values: LabelValueRow;
   accounts: AccountRow;
   keys: KeyRow;
   members: MemberRow;

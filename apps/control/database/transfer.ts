@@ -41,6 +41,9 @@ const tables = [
   "credentials",
   "usage_totals",
   "usage_days",
+  "label_totals",
+  "label_days",
+  "label_values",
   "usage",
 ] as const;
 type TableName = (typeof tables)[number];

@@ -60,6 +60,7 @@ export const usageColumns = {
   otherUnits: ["other_units", "jsonb"],
   cacheSaving: ["cache_saving", "bigint"],
   batch: ["batch_id", "text"],
+  session: ["session", "text"],
 } as const satisfies Record<keyof UsageRecord, readonly [name: string, type: string]>;
 
 type Column = (typeof usageColumns)[keyof UsageRecord];
@@ -146,6 +147,24 @@ export const dimensionsOf = ({ account, keyId, model, modelAnswered, group, upst
 /** Postgres has neither the character U+0000 nor half of a surrogate pair in its texts. */
 export const storableText = (text: string): string =>
   text.includes("\0") || !text.isWellFormed() ? text.replaceAll("\0", "\ufffd").toWellFormed() : text;
+
+/**
+ * The labels of a record, which have totals of their own: SQL for a set of their kinds and texts,
+ * and the same here. A record has one user and one session, and several tags.
+ */
+export const labelKinds = ["user", "session", "tag"] as const;
+export type LabelKind = (typeof labelKinds)[number];
+export const labelsSql = `
+  select 'user' as kind, user_name as value where user_name <> ''
+  union all select 'session', session where session <> ''
+  union all select distinct 'tag', jsonb_array_elements_text(tags)`;
+
+export function labelsOf({ user, session, tags }: UsageRecord): [kind: LabelKind, value: string][] {
+  const labels: [kind: LabelKind, value: string][] = [...new Set(tags)].map((tag) => ["tag", storableText(tag)]);
+  if (user !== null && user !== "") labels.push(["user", storableText(user)]);
+  if (session !== null && session !== "") labels.push(["session", storableText(session)]);
+  return labels;
+}
 
 const changeSql = (sign: "" | "-"): string =>
   [

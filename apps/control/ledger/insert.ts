@@ -4,8 +4,17 @@ import type { UsageRecord } from "#ledger/usage-record.ts";
 import { copyLine, copyNull, copyOf, copyText } from "../database/copy-text.ts";
 import type { Database } from "../database/database.ts";
 import type { Tables } from "../database/tables.ts";
-import { countedAs, dimensionNames, discountedAs, measureNames, storableText, usageColumns } from "./columns.ts";
-import { type TotalRow, totalsOf } from "./totals.ts";
+import {
+  countedAs,
+  dimensionNames,
+  discountedAs,
+  labelsSql,
+  measureNames,
+  storableText,
+  usageColumns,
+} from "./columns.ts";
+import { labelKeysOf, otherLabels } from "./labels.ts";
+import { type BatchTotals, totalsOf } from "./totals.ts";
 
 const fields = Object.entries(usageColumns) as [keyof UsageRecord, readonly [name: string, type: string]][];
 const names = fields.map(([, [name]]) => name);
@@ -23,22 +32,27 @@ const uniqueViolation = "23505";
  * A record of the ingress replaces that of a worker, a later attempt replaces an earlier one, and
  * the totals change by the difference, each time in one transaction. Resolves to the number of new
  * or replaced records. New records cost least; the database is asked for others only if it has any.
+ * `isLimited`: tags with limits have totals of their own in any case.
  */
-export async function insertUsage(database: Database, records: readonly UsageRecord[]): Promise<number> {
+export async function insertUsage(
+  database: Database,
+  records: readonly UsageRecord[],
+  isLimited: (tag: string) => boolean = () => false,
+): Promise<number> {
   const decisive = decisiveOf(records);
   try {
-    return await add(database, decisive);
+    return await add(database, decisive, isLimited);
   } catch (error) {
     if (!isUniqueViolation(error)) throw error;
   }
   const { fresh, replacing } = await comparedWith(database, decisive);
-  const replaced = await merge(database, replacing);
+  const replaced = await merge(database, replacing, isLimited);
   try {
-    return replaced + (await add(database, fresh));
+    return replaced + (await add(database, fresh, isLimited));
   } catch (error) {
     // Another process has added one of them meanwhile.
     if (!isUniqueViolation(error)) throw error;
-    return replaced + (await merge(database, fresh));
+    return replaced + (await merge(database, fresh, isLimited));
   }
 }
 
@@ -79,14 +93,18 @@ const rankOf = ({ isOwner, attempt }: Pick<UsageRecord, "isOwner" | "attempt">):
   (isOwner ? 0x1_0000 : 0) + attempt;
 
 /** Adds records that are new. Rejects with a unique violation if one is not. */
-async function add(database: Database, records: readonly UsageRecord[]): Promise<number> {
+async function add(
+  database: Database,
+  records: readonly UsageRecord[],
+  isLimited: (tag: string) => boolean,
+): Promise<number> {
   if (records.length === 0) return 0;
   return database.transaction().execute(async (transaction) => {
     await sql`select pg_advisory_xact_lock_shared(${insertionLock})`.execute(transaction);
     await transaction.executeQuery(copyOf("usage", names, records.map(copiedRow).join("")));
-    const { halfHours, days } = totalsOf(records);
-    await addTotals(transaction, "usage_totals", "half_hour", halfHours);
-    await addTotals(transaction, "usage_days", "day", days);
+    await addTotals(transaction, "usage", dimensionNames, totalsOf(records));
+    const keysOf = await labelKeysOf(transaction, records, isLimited);
+    if (keysOf !== undefined) await addTotals(transaction, "label", labelNames, totalsOf(records, keysOf));
     return records.length;
   });
 }
@@ -113,46 +131,61 @@ const storedValue = (record: UsageRecord, field: keyof UsageRecord) =>
 /** An unknown dimension is an empty text. */
 const unknownDimensions: ReadonlySet<keyof UsageRecord> = new Set(["account", "model", "upstream"]);
 
+const labelNames = [...dimensionNames, "kind", "value"];
+
 /**
  * Adds rows to a table of totals. `rows` selects them in the order of their keys, so that
  * insertions lock in one order and do not wait for each other in a circle.
  */
-function addition(table: string, time: string, rows: RawBuilder<unknown>): RawBuilder<unknown> {
-  const keys = list([time, ...dimensionNames]);
+function addition(table: string, keys: readonly string[], rows: RawBuilder<unknown>): RawBuilder<unknown> {
   const sums = list(measureNames.map((name) => `${name} = ${table}.${name} + excluded.${name}`));
   return sql`
-    insert into ${sql.table(table)} (${keys}, ${list(measureNames)}) ${rows}
-    on conflict (${keys}) do update set ${sums}`;
+    insert into ${sql.table(table)} (${list(keys)}, ${list(measureNames)}) ${rows}
+    on conflict (${list(keys)}) do update set ${sums}`;
 }
+
+/** The two tables of totals with this prefix, and the column of the time of each. */
+const tablesOf = (prefix: "usage" | "label") =>
+  [
+    { table: `${prefix}_totals`, time: "half_hour", of: "halfHours" },
+    { table: `${prefix}_days`, time: "day", of: "days" },
+  ] as const;
 
 async function addTotals(
   transaction: Transaction<Tables>,
-  table: string,
-  time: string,
-  rows: readonly TotalRow[],
+  prefix: "usage" | "label",
+  names: readonly string[],
+  totals: BatchTotals,
 ): Promise<void> {
-  const keys = [time, ...dimensionNames];
-  const types = [`${time} timestamptz`, ...dimensionNames.map((name) => `${name} text`)];
   const measured = measureNames.map((name) => `${name} bigint`);
-  const objects = rows.map(({ at, dimensions, sums }) =>
-    Object.fromEntries([
-      [time, new Date(at)],
-      ...dimensionNames.map((name, index) => [name, dimensions[index]]),
-      ...measureNames.map((name, index) => [name, String(sums[index])]),
-    ]),
-  );
-  const selected = sql`
-    select ${list(keys)}, ${list(measureNames)}
-    from json_to_recordset(${JSON.stringify(objects)}::json) as r(${list([...types, ...measured])})
-    order by ${list(keys)}`;
-  await addition(table, time, selected).execute(transaction);
+  for (const { table, time, of } of tablesOf(prefix)) {
+    const keys = [time, ...names];
+    const types = [`${time} timestamptz`, ...names.map((name) => `${name} text`)];
+    const objects = totals[of].map(({ at, dimensions, sums }) =>
+      Object.fromEntries([
+        [time, new Date(at)],
+        ...names.map((name, index) => [name, dimensions[index]]),
+        ...measureNames.map((name, index) => [name, String(sums[index])]),
+      ]),
+    );
+    const selected = sql`
+      select ${list(keys)}, ${list(measureNames)}
+      from json_to_recordset(${JSON.stringify(objects)}::json) as r(${list([...types, ...measured])})
+      order by ${list(keys)}`;
+    await addition(table, keys, selected).execute(transaction);
+  }
 }
 
 /** Adds, replaces or ignores records. Only one merge runs at a time. */
-async function merge(database: Database, records: readonly UsageRecord[]): Promise<number> {
+async function merge(
+  database: Database,
+  records: readonly UsageRecord[],
+  isLimited: (tag: string) => boolean,
+): Promise<number> {
   if (records.length === 0) return 0;
   return database.transaction().execute(async (transaction) => {
     await sql`select pg_advisory_xact_lock(${insertionLock})`.execute(transaction);
+    await labelKeysOf(transaction, records, isLimited);
     const { rows } = await merging(storable(JSON.stringify(records.map(rowOf)))).execute(transaction);
     return rows[0]?.changed ?? 0;
   });
@@ -174,17 +207,31 @@ const updated = list(
     .filter((name) => name !== "generation_id" && name !== "received_at")
     .map((name) => `${name} = excluded.${name}`),
 );
-const groupPlaces = list(["", ...dimensionNames].map((_, index) => String(index + 1)));
-
-/** Adds the changes to a table of totals. */
-const added = (table: string, time: string, timeOf: string) =>
-  addition(
+/** Adds the changes to a table of totals. `from` has them with the time as `half_hour`. */
+function added(
+  { table, time }: ReturnType<typeof tablesOf>[number],
+  names: readonly string[],
+  from: string,
+): RawBuilder<unknown> {
+  const timeOf = time === "day" ? "date_trunc('day', half_hour, 'UTC')" : time;
+  const places = list([time, ...names].map((_, index) => String(index + 1)));
+  return addition(
     table,
-    time,
+    [time, ...names],
     sql`
-    select ${list([timeOf, ...dimensionNames])}, ${list(measureNames.map((name) => `sum(${name})::bigint`))}
-    from changes group by ${groupPlaces} order by ${groupPlaces}`,
+    select ${list([timeOf, ...names])}, ${list(measureNames.map((name) => `sum(${name})::bigint`))}
+    from ${sql.table(from)} group by ${places} order by ${places}`,
   );
+}
+const [usageTotals, usageDays] = tablesOf("usage");
+const [labelTotals, labelDays] = tablesOf("label");
+
+/** The labels of each row of `usage`, in the rows in which they count. */
+const labelled = (from: string) => sql`
+  ${sql.table(from)} r cross join lateral (
+    select distinct l.kind, coalesce(v.value, ${sql.lit(otherLabels)}) as value from (${sql.raw(labelsSql)}) l
+    left join label_values v on (v.day, v.account, v.kind, v.value) = (date_trunc('day', r.received_at, 'UTC'), r.account, l.kind, l.value)
+  ) label`;
 
 const merging = (rows: string) => sql<{ changed: number }>`
   with incoming as (
@@ -198,14 +245,21 @@ const merging = (rows: string) => sql<{ changed: number }>`
     on conflict (generation_id, received_at) do update set ${updated}
     where (excluded.is_owner, excluded.attempt) > (usage.is_owner, usage.attempt)
     returning *
-  ), changes as (
-    select ${sql.raw(countedAs)} from written
-    union all
-    select ${sql.raw(discountedAs)} from present
+  ), replaced as (
+    select * from present
     where exists (select from written where (written.generation_id, written.received_at) = (present.generation_id, present.received_at))
+  ), changes as (
+    select ${sql.raw(countedAs)} from written union all select ${sql.raw(discountedAs)} from replaced
+  ), label_changes as (
+    select label.kind, label.value, ${sql.raw(countedAs)} from ${labelled("written")}
+    union all select label.kind, label.value, ${sql.raw(discountedAs)} from ${labelled("replaced")}
   ), by_half_hour as (
-    ${added("usage_totals", "half_hour", "half_hour")}
+    ${added(usageTotals, dimensionNames, "changes")}
   ), by_day as (
-    ${added("usage_days", "day", "date_trunc('day', half_hour, 'UTC')")}
+    ${added(usageDays, dimensionNames, "changes")}
+  ), labels_by_half_hour as (
+    ${added(labelTotals, labelNames, "label_changes")}
+  ), labels_by_day as (
+    ${added(labelDays, labelNames, "label_changes")}
   )
   select count(*)::int as changed from written`;

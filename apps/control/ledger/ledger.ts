@@ -16,6 +16,7 @@ import { BudgetReconciler } from "./budgets.ts";
 import { insertUsage } from "./insert.ts";
 import { KeyUsagePublisher } from "./key-usage.ts";
 import { UsagePartitions } from "./partitions.ts";
+import { withPseudonyms } from "./pseudonyms.ts";
 import { LedgerReader } from "./reader.ts";
 
 export interface LedgerOptions {
@@ -26,6 +27,8 @@ export interface LedgerOptions {
   keyspace: Keyspace;
   /** How many days usage records are kept now. */
   usageDays(): number;
+  /** Replaces the names of users and sessions. */
+  pseudonymOf?: ((name: string) => string) | undefined;
   catalogue(): Pick<Catalogue, "groups">;
   clock: Clock;
   log: Logger;
@@ -42,7 +45,7 @@ export interface Ledger {
 }
 
 export function startLedger(options: LedgerOptions): Ledger {
-  const { database, reads, redis, keyspace, usageDays, clock, log } = options;
+  const { database, reads, redis, keyspace, usageDays, pseudonymOf, clock, log } = options;
   const partitions = new UsagePartitions(database, usageDays);
   const keyUsage = new KeyUsagePublisher(options);
   const insert = async (records: readonly UsageRecord[]) => {
@@ -50,7 +53,10 @@ export function startLedger(options: LedgerOptions): Ledger {
       records.map(({ receivedAt }) => receivedAt),
       clock.epoch(),
     );
-    const stored = await insertUsage(database, records);
+    const stored = await insertUsage(
+      database,
+      pseudonymOf === undefined ? records : records.map((record) => withPseudonyms(record, pseudonymOf)),
+    );
     keyUsage.changed(new Set(records.map(({ keyId }) => keyId)));
     return stored;
   };

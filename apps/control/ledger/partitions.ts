@@ -51,7 +51,10 @@ export class UsagePartitions {
     }
   }
 
-  /** Drops what is too old. Totals stay. Resolves to the names of the dropped partitions. */
+  /**
+   * Drops what is too old, with the totals of users, sessions and tags. The other totals stay.
+   * Resolves to the names of the dropped partitions.
+   */
   async drop(now: number): Promise<string[]> {
     const { rows } = await sql<{ name: string }>`
       select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
@@ -60,6 +63,10 @@ export class UsagePartitions {
     const old = rows.map(({ name }) => name).filter((name) => (partitionDayOf(name) ?? oldest) < oldest);
     for (const name of old) await sql`drop table if exists ${sql.table(name)}`.execute(this.#database);
     this.#days = new Set([...this.#days].filter((day) => day >= oldest));
+    const before = new Date(oldest * dayMs);
+    await this.#database.deleteFrom("label_totals").where("half_hour", "<", before).execute();
+    for (const table of ["label_days", "label_values"] as const)
+      await this.#database.deleteFrom(table).where("day", "<", before).execute();
     return old;
   }
 }

@@ -13,14 +13,26 @@ export interface TotalRow {
 const halfHourMs = 1_800_000;
 const dayMs = 86_400_000;
 
-export function totalsOf(records: readonly UsageRecord[]): { halfHours: TotalRow[]; days: TotalRow[] } {
+export interface BatchTotals {
+  halfHours: TotalRow[];
+  days: TotalRow[];
+}
+
+/**
+ * `keysOf`: the dimensions of the rows in which a record counts; each record in one by default.
+ */
+export function totalsOf(
+  records: readonly UsageRecord[],
+  keysOf: (record: UsageRecord) => readonly string[][] = (record) => [dimensionsOf(record)],
+): BatchTotals {
   const halfHours = new Totals(halfHourMs);
-  for (const record of records) {
-    const { sums } = halfHours.at(record.receivedAt, dimensionsOf(record));
-    measureFunctions.forEach((measure, index) => {
-      sums[index] = plus(sums[index] ?? 0, measure(record));
-    });
-  }
+  for (const record of records)
+    for (const key of keysOf(record)) {
+      const { sums } = halfHours.at(record.receivedAt, key);
+      measureFunctions.forEach((measure, index) => {
+        sums[index] = plus(sums[index] ?? 0, measure(record));
+      });
+    }
   const days = new Totals(dayMs);
   for (const { at, dimensions, sums } of halfHours.rows) {
     const day = days.at(at, dimensions);

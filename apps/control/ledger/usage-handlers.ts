@@ -1,7 +1,7 @@
 /** The operations on usage: the log of generations, and sums over time. */
 import { type Expression, type RawBuilder, type SqlBool, sql } from "kysely";
-import type { InputOf } from "#api/operation.ts";
-import { type topMeasures, unitKinds, usageDimensions, type usageOperations } from "#api/usage.ts";
+import type { AnswerOf, InputOf } from "#api/operation.ts";
+import { type topMeasures, unitKinds, usageDimensions, usageLabels, type usageOperations } from "#api/usage.ts";
 import { unitsOf } from "#ledger/money.ts";
 import { unitPriceNames, wholeOf } from "#ledger/prices.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";
@@ -17,24 +17,35 @@ import {
   filterValuesMax,
   sumRowsMax,
 } from "../bounds.ts";
-import { countedAs, dimensions, type Measure, measureNames, type UsageRow } from "./columns.ts";
+import {
+  countedAs,
+  dimensionNames,
+  dimensions,
+  type LabelKind,
+  type Measure,
+  measureNames,
+  type UsageRow,
+} from "./columns.ts";
 import { csvOf } from "./csv.ts";
 
 type Filters = Pick<
   InputOf<(typeof usageOperations)["sumUsage"]>["query"],
-  "from" | "to" | "account" | "key" | "model" | "group" | "upstream"
+  "from" | "to" | (typeof usageDimensions)[number]
 >;
 type SumQuery = InputOf<(typeof usageOperations)["exportUsage"]>["query"];
 type TopQuery = Pick<InputOf<(typeof usageOperations)["sumUsage"]>["query"], "top" | "topBy">;
 
-/** The columns of the dimensions in both tables. */
+/** The columns of the dimensions in the tables of totals. */
 const columns = {
   account: "account",
   key: "key_id",
   model: "model",
   group: "group_name",
   upstream: "upstream",
-} as const;
+  user: "value",
+  session: "value",
+  tag: "value",
+} as const satisfies Record<(typeof usageDimensions)[number], string>;
 type UsageDimension = keyof typeof columns;
 
 const dayMs = 86_400_000;
@@ -42,69 +53,86 @@ const halfHourMs = 1_800_000;
 
 type RecordQuery = InputOf<(typeof usageOperations)["exportRecords"]>["query"];
 
-/** `currency`: of all amounts. */
-export const usageHandlers = ({ currency }: { currency(): string }): Handlers<typeof usageOperations> => ({
-  async listUsage({ query }, context) {
-    const { rows, names, nextCursor } = await recordsOf(query, context, query);
-    return { body: { items: rows.map((row) => recordOf(row, names, context.actor.isOperator)), nextCursor } };
-  },
+export interface UsageHandlerOptions {
+  /** Of all amounts. */
+  currency(): string;
+  /** Set where records have hashes in place of users and sessions: a filter may have the name. */
+  pseudonymOf?: ((name: string) => string) | undefined;
+}
 
-  async exportRecords({ query }, context) {
-    const { rows, names, nextCursor } = await recordsOf(query, context, { limit: csvRecordsMax });
-    if (nextCursor !== null)
-      throw new Fault("invalid", `There are more than ${csvRecordsMax} records; choose a shorter period or a filter.`);
-    const accountNames = await accountNamesOf(
-      rows.map(({ account }) => account),
-      context,
-    );
-    const records = rows.map((row) => recordOf(row, names, context.actor.isOperator));
-    return {
-      body: csvOf(
-        records.map((record) => csvRecordOf(record, accountNames, currency())),
-        recordNames,
-      ),
-    };
-  },
+export const usageHandlers = (options: UsageHandlerOptions): Handlers<typeof usageOperations> => {
+  const { currency, pseudonymOf = (name) => name } = options;
+  const withHashes = <Query extends Filters>(query: Query): Query => ({
+    ...query,
+    ...(query.user !== undefined && { user: pseudonymOf(query.user) }),
+    ...(query.session !== undefined && { session: pseudonymOf(query.session) }),
+  });
+  return {
+    async listUsage({ query }, context) {
+      const { rows, names, nextCursor } = await recordsOf(withHashes(query), context, query);
+      return { body: { items: rows.map((row) => recordOf(row, names, context.actor.isOperator)), nextCursor } };
+    },
 
-  async getUsage({ params: { id } }, { database, scope, actor }) {
-    const row = await database
-      .selectFrom("usage")
-      .selectAll()
-      .select(hasContent)
-      .where(within("account", scope))
-      .where((where) => where.or([isNamed("generation_id", id), where("upstream_request_id", "=", id)]))
-      .orderBy("received_at", "desc")
-      .limit(1)
-      .executeTakeFirst();
-    if (row === undefined) throw notFound("usage record", id);
-    return { body: recordOf(row, await keyNamesOf([row.key_id], { database, scope }), actor.isOperator) };
-  },
+    async exportRecords({ query }, context) {
+      const { rows, names, nextCursor } = await recordsOf(withHashes(query), context, { limit: csvRecordsMax });
+      if (nextCursor !== null)
+        throw new Fault(
+          "invalid",
+          `There are more than ${csvRecordsMax} records; choose a shorter period or a filter.`,
+        );
+      const accountNames = await accountNamesOf(
+        rows.map(({ account }) => account),
+        context,
+      );
+      const records = rows.map((row) => recordOf(row, names, context.actor.isOperator));
+      return {
+        body: csvOf(
+          records.map((record) => csvRecordOf(record, accountNames, currency())),
+          recordNames,
+        ),
+      };
+    },
 
-  async sumUsage({ query }, context) {
-    return { body: await sumsOf(query, context) };
-  },
+    async getUsage({ params: { id } }, { database, scope, actor }) {
+      const row = await database
+        .selectFrom("usage")
+        .selectAll()
+        .select(hasContent)
+        .where(within("account", scope))
+        .where((where) => where.or([isNamed("generation_id", id), where("upstream_request_id", "=", id)]))
+        .orderBy("received_at", "desc")
+        .limit(1)
+        .executeTakeFirst();
+      if (row === undefined) throw notFound("usage record", id);
+      return { body: recordOf(row, await keyNamesOf([row.key_id], { database, scope }), actor.isOperator) };
+    },
 
-  async exportUsage({ query }, context) {
-    const { rows, keyNames } = await sumsOf(query, context, csvRowsMax);
-    const by = groupedBy(query.by);
-    const names = by.flatMap((name) => (name === "key" || name === "account" ? [name, `${name}Name`] : [name]));
-    const accounts = by.includes("account") ? rows.map(({ group }) => group.account ?? "") : [];
-    const accountNames = await accountNamesOf(accounts, context);
-    return {
-      body: csvOf(
-        rows.map(({ time, group, isOthers: _, ...sums }) => ({
-          time,
-          ...group,
-          ...(group.key !== undefined && { keyName: keyNames[group.key] }),
-          ...(group.account !== undefined && { accountName: accountNames.get(group.account) }),
-          ...sums,
-          currency: currency(),
-        })),
-        ["time", ...names, ...sumNames, "currency"],
-      ),
-    };
-  },
-});
+    async sumUsage({ query }, context) {
+      return { body: await sumsOf(withHashes(query), context) };
+    },
+
+    async exportUsage({ query }, context) {
+      const { rows, keyNames } = await sumsOf(withHashes(query), context, csvRowsMax);
+      const by = groupedBy(query.by);
+      const names = by.flatMap((name) => (name === "key" || name === "account" ? [name, `${name}Name`] : [name]));
+      const accounts = by.includes("account") ? rows.map(({ group }) => group.account ?? "") : [];
+      const accountNames = await accountNamesOf(accounts, context);
+      return {
+        body: csvOf(
+          rows.map(({ time, group, isOthers: _, ...sums }) => ({
+            time,
+            ...group,
+            ...(group.key !== undefined && { keyName: keyNames[group.key] }),
+            ...(group.account !== undefined && { accountName: accountNames.get(group.account) }),
+            ...sums,
+            currency: currency(),
+          })),
+          ["time", ...names, ...sumNames, "currency"],
+        ),
+      };
+    },
+  };
+};
 
 /** A page of the log, with the names of its keys. */
 async function recordsOf(
@@ -119,7 +147,8 @@ async function recordsOf(
     .select(hasContent)
     .where(within("account", scope))
     .where(timesOf(query, now))
-    .where(filterOf(query, dimensions.model));
+    .where(filterOf(query, dimensions.model))
+    .where(labelFilterOf(query));
   if (query.model !== undefined || query.group !== undefined || query.upstream !== undefined) {
     const days = await daysWith(query, { database, scope, now });
     if (days.length === 0) return { rows: [], names: new Map<string, string>(), nextCursor: null };
@@ -143,7 +172,7 @@ const recordNames = [
   ...["time", "requestId", "account", "accountName", "key", "keyName", "group", "model", "modelAnswered", "upstream"],
   ...["target", "operation", "outcome", "status", "errorCode", "inputTokens", "cacheReadTokens", "cacheWriteTokens"],
   ...["outputTokens", "reasoningTokens", "images", "cost", "upstreamCost", "cacheSaving", "currency", "serviceTier"],
-  ...["isEstimated", "firstContentMs", "durationMs", "user", "tags"],
+  ...["isEstimated", "firstContentMs", "durationMs", "user", "session", "tags"],
 ];
 
 function csvRecordOf(
@@ -262,9 +291,10 @@ const sizes = {
 
 async function sumsOf(
   query: SumQuery & TopQuery,
-  { database, scope, actor, now }: Context,
+  context: Context,
   rowsMax: number = sumRowsMax,
-) {
+): Promise<AnswerOf<(typeof usageOperations)["sumUsage"]>> {
+  const { database, scope, actor, now } = context;
   const { interval = "day", timeZone = "UTC" } = query;
   const by = groupedBy(query.by);
   const step = stepOf(interval, timeZone);
@@ -273,7 +303,7 @@ async function sumsOf(
   const steps = sql`
     select ${sql.join([sql`${step} as step`, ...names])}, ${summed}
     from ${totalsOf(query, { scope, now })} totals
-    group by ${placesOf(1, by.length + 1)}`;
+    group by ${placesOf(1, by.length + 1)} ${labelIn(query) === undefined ? sql`` : sql`having sum(requests) <> 0`}`;
   const { rows } = await sql<SumRow>`
     with steps as (${steps})
     ${query.top === undefined || by.length === 0 ? sql`select *, false as is_others from steps` : largestOf(by, query)}
@@ -290,8 +320,12 @@ async function sumsOf(
       "invalid",
       `The answer has more than ${rowsMax} rows; choose a longer interval, fewer dimensions or a filter.`,
     );
+  // A record with two tags is in two rows.
+  const { user: _user, session: _session, ...ofAll } = query;
+  const whole =
+    by.includes("tag") && query.tag === undefined ? { ...ofAll, by: "", interval: "none" as const } : undefined;
   return {
-    total: sumOf(totalOf(rows), actor.isOperator),
+    total: whole === undefined ? sumOf(totalOf(rows), actor.isOperator) : (await sumsOf(whole, context, rowsMax)).total,
     rows: rows.map((row) => ({
       time: row.step?.toISOString() ?? null,
       group: row.is_others ? {} : Object.fromEntries(by.map((dimension) => [dimension, row[dimension] ?? ""])),
@@ -358,21 +392,58 @@ function totalsOf(query: SumQuery, { scope, now }: Pick<Context, "scope" | "now"
   const { interval = "day", timeZone = "UTC" } = query;
   const to = query.to === undefined ? now.getTime() : Date.parse(query.to);
   const from = floorTo(halfHourMs, query.from === undefined ? to - 30 * dayMs : Date.parse(query.from));
+  if (query.errorCode !== undefined && usageLabels.some((name) => groupedBy(query.by).includes(name)))
+    throw new Fault("invalid", `Sums with \`errorCode\` cannot be grouped by ${usageLabels.join(", ")}.`, {
+      field: "by",
+    });
   if (query.errorCode !== undefined)
     return sql`(
       select ${sql.raw(countedAs)} from usage
       where received_at >= ${new Date(from)} and received_at < ${new Date(to)} and outcome <> 'complete'
         and error_code = any(${valuesOf(query.errorCode, "errorCode")}::text[])
-        and ${within("account", scope)} and ${filterOf(query, dimensions.model)}
+        and ${within("account", scope)} and ${filterOf(query, dimensions.model)} and ${labelFilterOf(query)}
     )`;
   const condition = sql`${within("account", scope)} and ${filterOf(query, "model")}`;
-  const between = (start: number, end: number) => sql`
-    select * from usage_totals where half_hour >= ${new Date(start)} and half_hour < ${new Date(end)} and ${condition}`;
+  const label = labelIn(query);
+  const between = (time: "half_hour" | "day", start: number, end: number): RawBuilder<unknown> => {
+    const [usage, labels] = time === "day" ? ["usage_days", "label_days"] : ["usage_totals", "label_totals"];
+    const counted = (table: string, value: RawBuilder<unknown>, sign = "") => sql`
+      select ${sql.ref(time)} as half_hour, ${sql.raw([...dimensionNames, ...measureNames.map((name) => `${sign}${name} as ${name}`)].join(", "))}, ${value} as value
+      from ${sql.table(table)}
+      where ${sql.ref(time)} >= ${new Date(start)} and ${sql.ref(time)} < ${new Date(end)} and ${condition}`;
+    if (label === undefined) return counted(usage, sql`''`);
+    const ofKind = sql`and kind = ${sql.lit(label.kind)}`;
+    if (label.value !== undefined) return sql`${counted(labels, sql`value`)} ${ofKind} and value = ${label.value}`;
+    const named = sql`${counted(labels, sql`value`)} ${ofKind}`;
+    if (label.kind === "tag") return named;
+    // The records without one are all but those with one.
+    return sql`${named} union all ${counted(usage, sql`''`)} union all ${counted(labels, sql`''`, "-")} ${ofKind}`;
+  };
   const [firstDay, lastDay] = [floorTo(dayMs, from + dayMs - 1), floorTo(dayMs, to)];
   const splitsDays = interval === "half-hour" || interval === "hour" || (interval !== "none" && timeZone !== "UTC");
-  if (splitsDays || firstDay >= lastDay) return sql`(${between(from, to)})`;
-  const days = sql`select * from usage_days where day >= ${new Date(firstDay)} and day < ${new Date(lastDay)} and ${condition}`;
-  return sql`(${between(from, firstDay)} union all ${days} union all ${between(lastDay, to)})`;
+  if (splitsDays || firstDay >= lastDay) return sql`(${between("half_hour", from, to)})`;
+  return sql`(${between("half_hour", from, firstDay)} union all ${between("day", firstDay, lastDay)} union all ${between("half_hour", lastDay, to)})`;
+}
+
+/** The label by which sums are grouped or filtered. Throws a Fault for two of them. */
+function labelIn(query: SumQuery): { kind: LabelKind; value: string | undefined } | undefined {
+  const by = groupedBy(query.by);
+  const [kind, ...others] = usageLabels.filter((label) => query[label] !== undefined || by.includes(label));
+  if (others.length > 0)
+    throw new Fault("invalid", `Sums know only one of ${usageLabels.join(", ")} at a time.`, {
+      field: others[0] ?? "",
+    });
+  return kind && { kind, value: query[kind] };
+}
+
+/** SQL for the labels of records. */
+function labelFilterOf({ user, session, tag }: Filters): Expression<SqlBool> {
+  const conditions = [
+    ...(user === undefined ? [] : [sql`user_name = ${user}`]),
+    ...(session === undefined ? [] : [sql`session = ${session}`]),
+    ...(tag === undefined ? [] : [sql`tags @> ${JSON.stringify([tag])}::jsonb`]),
+  ];
+  return conditions.length === 0 ? sql<SqlBool>`true` : sql<SqlBool>`(${sql.join(conditions, sql` and `)})`;
 }
 
 const floorTo = (step: number, ms: number): number => ms - (ms % step);
@@ -420,7 +491,7 @@ function filterOf(query: Filters, model: string): Expression<SqlBool> {
   const conditions: RawBuilder<unknown>[] = [];
   for (const dimension of usageDimensions) {
     const text = query[dimension];
-    if (text === undefined) continue;
+    if (text === undefined || usageLabels.some((label) => label === dimension)) continue;
     const column = dimension === "model" ? sql.raw(model) : sql.ref(columns[dimension]);
     conditions.push(sql`${column} = any(${valuesOf(text, dimension)}::text[])`);
   }
@@ -524,6 +595,7 @@ function recordOf(
     bodyBytes: Number(row.body_bytes),
     upstreamRequestId: row.upstream_request_id,
     user: row.user_name,
+    session: row.session,
     tags: row.tags as string[],
     traceId: row.trace_id,
     hasContent: row.has_content,

@@ -1,39 +1,97 @@
 /**
- * The caller's own marks on a request, which go into its usage record: its user, and its tags
- * besides those of the key.
+ * The caller's own marks on a request, which go into its usage record: its user, its session, and
+ * its tags besides those of the key.
  */
 import { isUtf8 } from "node:buffer";
 import type { IncomingHttpHeaders } from "node:http";
+import { tagsMax } from "#access/bounds.ts";
 import type { KeyRecord } from "#access/record.ts";
 import { tagsIn } from "#access/tags.ts";
 import { tierOf } from "#dialects/neutral/service-tier.ts";
+import { objectOf } from "#wire/json/parse.ts";
+import { userLengthMax } from "./bounds.ts";
 
 type Body = Record<string, unknown>;
 
-import { userLengthMax } from "./bounds.ts";
-
 export interface Labels {
   readonly user: string | null;
+  readonly session: string | null;
   readonly tags: readonly string[];
   /** Its caller lets it wait for capacity that is left over: `flex`, as OpenAI or Gemini has it. */
   readonly isFlex?: boolean;
 }
 
 const none: readonly string[] = [];
+/** A usage record has no more. */
+const recordTagsMax = 2 * tagsMax;
+
+/** Longer names of sessions are ignored. */
+const sessionLengthMax = 255;
+
+/**
+ * Headers that name a session, the gateway's own first. The last three are those of Claude Code and
+ * of Codex, in its older and newer versions.
+ */
+const sessionHeaders = [
+  "x-sluice-session",
+  "x-session-affinity",
+  "x-claude-code-session-id",
+  "session_id",
+  "session-id",
+] as const;
+
+/** The first that can be the name of a session. */
+export const sessionNameIn = (values: readonly unknown[]): string | undefined =>
+  values.find(
+    (value): value is string => typeof value === "string" && value !== "" && value.length <= sessionLengthMax,
+  );
+
+/**
+ * The session that a request names: headers count before the body's `prompt_cache_key`
+ * (OpenAI) and `metadata.session_id`.
+ */
+export function sessionNameOf(headers: IncomingHttpHeaders, body?: Body): string | undefined {
+  for (const name of sessionHeaders) {
+    const header = headers[name];
+    const session = typeof header === "string" ? sessionNameIn([headerTextOf(header)]) : undefined;
+    if (session !== undefined) return session;
+  }
+  return body && sessionNameIn([body.prompt_cache_key, objectOf(body.metadata).session_id]);
+}
 
 /**
  * The header `x-sluice-user` counts before the body's `safety_identifier` and `user` (OpenAI) and
- * `metadata.user_id` (Anthropic).
+ * `metadata.user_id` (Anthropic). Tags are those of the key, of the header `x-sluice-tags`, and of
+ * `metadata.tags`.
  */
 export function labelsOf(key: Pick<KeyRecord, "tags">, headers: IncomingHttpHeaders, body?: Body): Labels {
   const { "x-sluice-tags": tagsHeader, "x-sluice-user": named } = headers;
   const user = typeof named === "string" && named !== "" ? headerTextOf(named) : body && userIn(body);
   const own = key.tags ?? none;
+  const added = [
+    ...(typeof tagsHeader === "string" ? tagsIn(headerTextOf(tagsHeader)) : none),
+    ...(body === undefined ? none : tagsInBody(body)),
+  ];
   return {
     user: user?.slice(0, userLengthMax) ?? null,
-    tags: typeof tagsHeader === "string" ? [...new Set([...own, ...tagsIn(headerTextOf(tagsHeader))])] : own,
+    session: sessionNameOf(headers, body) ?? null,
+    tags: added.length === 0 ? own : [...new Set([...own, ...added])].slice(0, recordTagsMax),
     ...(body !== undefined && tierOf(body.service_tier ?? body.serviceTier) === "flex" && { isFlex: true }),
   };
+}
+
+/** OpenAI's metadata are texts; other gateways have lists of tags there. */
+function tagsInBody({ metadata }: Body): readonly string[] {
+  const { tags } = objectOf(metadata);
+  if (typeof tags === "string") return tagsIn(tags);
+  return Array.isArray(tags)
+    ? tagsIn(
+        tags
+          .slice(0, tagsMax)
+          .filter((tag) => typeof tag === "string")
+          .join(","),
+      )
+    : none;
 }
 
 /** Node reads a header's bytes as Latin-1. They are UTF-8 where they are valid as such. */
@@ -43,6 +101,6 @@ export function headerTextOf(header: string): string {
 }
 
 function userIn({ safety_identifier, user, metadata }: Body): string | undefined {
-  const places = [safety_identifier, user, (metadata as Body | null | undefined)?.user_id];
+  const places = [safety_identifier, user, objectOf(metadata).user_id];
   return places.find((place): place is string => typeof place === "string" && place !== "");
 }

@@ -113,6 +113,7 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
     keyId: http.caller.id,
     admittedAt: facts.receivedAt,
     ...(labels.user !== null && { user: labels.user }),
+    ...(labels.session !== null && { sessionName: labels.session }),
     ...(labels.tags.length > 0 && { tags: [...labels.tags] }),
     priceVersion: catalogue.version,
     ...(usageMax !== undefined && { usageMax }),

@@ -37,7 +37,7 @@ export function mirroredOf(
     },
     requestId: `req_${randomUUID().replaceAll("-", "")}`,
     ...{ endpoint, model, framing, demand, bytes },
-    labels: { user: null, tags: [mirrorKey] },
+    labels: { user: null, session: null, tags: [mirrorKey] },
     layers: { sink: new DiscardedResponse() },
     queue: mirror.queue,
     isMirrored: true,

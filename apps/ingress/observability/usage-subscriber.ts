@@ -54,6 +54,8 @@ function recordOf(event: GenerationEnded): UsageRecord {
     receivedAt: generation.receivedAt,
     account: generation.account ?? null,
     user: generation.user,
+    // Labels that an ingress of an earlier version has stored with a run lack it.
+    session: generation.session ?? null,
     tags: [...generation.tags],
     keyId: generation.keyId,
     group: generation.group,
@@ -107,6 +109,7 @@ function refusedRecordOf(event: RequestEnded, now: number): UsageRecord {
     batch: batchLine?.batch ?? null,
     account,
     user: event.user,
+    session: event.session,
     tags: [...event.tags],
     keyId,
     group,

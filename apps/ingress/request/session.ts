@@ -5,7 +5,7 @@
 import { createHash, createHmac } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { isObject, listOf, objectOf } from "#wire/json/parse.ts";
-import { headerTextOf } from "../common/labels.ts";
+import { sessionNameIn, sessionNameOf } from "../common/labels.ts";
 
 type Body = Record<string, unknown>;
 
@@ -34,30 +34,9 @@ export interface Session {
   isAssumed: boolean;
 }
 
-/** Longer names are ignored. */
-const nameLengthMax = 255;
-
-/**
- * Headers that name a session, the gateway's own first. The last three are those of Claude Code and
- * of Codex, in its older and newer versions.
- */
-const headerNames = [
-  "x-sluice-session",
-  "x-session-affinity",
-  "x-claude-code-session-id",
-  "session_id",
-  "session-id",
-] as const;
-
-const nameIn = (values: readonly unknown[]): string | undefined =>
-  values.find((value): value is string => typeof value === "string" && value !== "" && value.length <= nameLengthMax);
-
-const textIn = (header: string | string[] | undefined) =>
-  typeof header === "string" ? headerTextOf(header) : undefined;
-
 /** The field of a body that names its session. */
-const nameInBody = ({ prompt_cache_key: key, metadata }: Body, conversationId?: string): string | undefined =>
-  nameIn([key, objectOf(metadata).user_id, conversationId]);
+const nameInBody = (body: Body): string | undefined =>
+  sessionNameOf({}, body) ?? sessionNameIn([objectOf(body.metadata).user_id]);
 
 /** Undefined for a request without a name and a conversation. */
 export function sessionOf(
@@ -66,7 +45,7 @@ export function sessionOf(
   scope: { keyId: string; model: string },
 ): Session | undefined {
   const name =
-    nameIn(headerNames.map((header) => textIn(headers[header]))) ?? nameInBody(body, expansion?.conversationId);
+    sessionNameOf(headers, body) ?? sessionNameIn([objectOf(body.metadata).user_id, expansion?.conversationId]);
   const beginning = name === undefined ? (opener ?? openerOf(body)) : undefined;
   const text = beginning?.hash ?? (name === undefined ? undefined : `name ${name}`);
   if (text === undefined) return undefined;

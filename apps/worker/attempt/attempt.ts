@@ -165,7 +165,7 @@ export class Attempt {
   /** The attempt is taken from its queue. */
   constructor(slot: JobSlot, deps: AttemptDeps) {
     const { generation, attempt, operation, dialect, group, account, keyId, model, admittedAt, delivered } = slot.job;
-    const { user, tags, priceVersion, usageMax } = slot.job;
+    const { user, sessionName, tags, priceVersion, usageMax } = slot.job;
     const send: SendFrame = (kind, payload) => {
       if (this.#run !== undefined) deps.send(this.#run, kind, payload);
     };
@@ -184,6 +184,7 @@ export class Attempt {
       account,
       keyId,
       user,
+      sessionName,
       tags,
       priceVersion,
       usageMax,

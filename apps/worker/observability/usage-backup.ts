@@ -98,7 +98,7 @@ export class UsageBackup {
  */
 function recordOf({ event, endedAtEpoch, catalogue }: Unconfirmed): UsageRecord {
   const { attempt, outcome, model: id, source, upstreamRequestId, bodyBytes, usage, failure, isOrphaned } = event;
-  const { recorded = attempt, user, tags = [], usageMax, receivedAt } = attempt;
+  const { recorded = attempt, user, sessionName, tags = [], usageMax, receivedAt } = attempt;
   const model = catalogue.modelWith(id);
   const isSession = operations[attempt.operation].isSession === true;
   const isCharged = failure === undefined || failure.isPaid === true || isSession;
@@ -121,6 +121,7 @@ function recordOf({ event, endedAtEpoch, catalogue }: Unconfirmed): UsageRecord 
     receivedAt,
     account: attempt.account ?? null,
     user: user ?? null,
+    session: sessionName ?? null,
     tags: [...tags],
     keyId: attempt.keyId,
     group: attempt.group,
