@@ -15,7 +15,7 @@ const groups = {
     "control/batches/{error-groups,formats,input-check,line-sender,state}.test.ts",
     "console/{cost,dialects,error-texts,snippets,usage-series}.test.ts",
     "ingress/{admission,generation}/*.test.ts",
-    "ingress/common/capacity.test.ts",
+    "ingress/common/{capacity,labels}.test.ts",
     "ingress/observability/trace-subscriber.test.ts",
     "ingress/response/generation-response.test.ts",
     "libs/{dialects,events,operations,wire}/**/*.test.ts",

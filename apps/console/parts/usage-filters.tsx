@@ -21,7 +21,7 @@ export const dimensionNames = [
 /** Users, sessions and tags beyond those that the ledger keeps apart. */
 const otherLabels = "(other)";
 
-export const isLabel = (name: UsageDimension): boolean => labelNames.some((label) => label === name);
+const isLabel = (name: UsageDimension): boolean => labelNames.some((label) => label === name);
 
 /** Only the first label among these dimensions. */
 export function withOneLabel<Name extends UsageDimension>(names: readonly Name[]): Name[] {

@@ -152,8 +152,7 @@ export const storableText = (text: string): string =>
  * The labels of a record, which have totals of their own: SQL for a set of their kinds and texts,
  * and the same here. A record has one user and one session, and several tags.
  */
-export const labelKinds = ["user", "session", "tag"] as const;
-export type LabelKind = (typeof labelKinds)[number];
+export type LabelKind = "user" | "session" | "tag";
 export const labelsSql = `
   select 'user' as kind, user_name as value where user_name <> ''
   union all select 'session', session where session <> ''

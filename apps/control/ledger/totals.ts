@@ -3,7 +3,7 @@ import type { UsageRecord } from "#ledger/usage-record.ts";
 import { dimensionsOf, measureFunctions } from "./columns.ts";
 
 /** `dimensions` and `sums` are in the order of the columns. */
-export interface TotalRow {
+interface TotalRow {
   /** Epoch milliseconds. */
   readonly at: number;
   readonly dimensions: readonly string[];

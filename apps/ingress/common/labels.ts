@@ -95,7 +95,7 @@ function tagsInBody({ metadata }: Body): readonly string[] {
 }
 
 /** Node reads a header's bytes as Latin-1. They are UTF-8 where they are valid as such. */
-export function headerTextOf(header: string): string {
+function headerTextOf(header: string): string {
   const bytes = Buffer.from(header, "latin1");
   return isUtf8(bytes) ? bytes.toString("utf8") : header;
 }
