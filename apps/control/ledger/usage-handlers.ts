@@ -54,7 +54,7 @@ const halfHourMs = 1_800_000;
 type RecordQuery = InputOf<(typeof usageOperations)["exportRecords"]>["query"];
 
 export interface UsageHandlerOptions {
-  /** Of all amounts. */
+  /** The currency of all amounts. */
   currency(): string;
   /** Set where records have hashes in place of users and sessions: a filter may have the name. */
   pseudonymOf?: ((name: string) => string) | undefined;
