@@ -42,7 +42,7 @@ export const priceOperations = {
     method: "POST",
     path: "/catalogue/prices/apply",
     summary:
-      "Gives models of the database the list prices of one of their targets, as one revision. Needs `If-Match` with the active revision.",
+      "Gives models of the database the list prices of one of their targets, as one revision; a target with prices of its own gets them itself. Needs `If-Match` with the active revision.",
     access: "operator",
     query: changeQuery,
     body: strictObject({

@@ -2,8 +2,10 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Page } from "playwright-core";
+import { readListPrices } from "#catalogue/list-prices.ts";
 import { assertAccessible, startConsole } from "../support/console.ts";
 import { catalogueOf } from "../support/gateway.ts";
+import { record } from "./usage-support.ts";
 
 const browser = await startConsole({ catalogue: catalogueOf([{ id: "from-file", model: "sim-fast" }]) });
 after(() => browser[Symbol.asyncDispose]());
@@ -11,7 +13,10 @@ const { control } = browser;
 
 interface Entries {
   revision: number;
-  models: { name: string; entry: { prices: Record<string, number>; route: { upstream: string; weight?: number }[] } }[];
+  models: {
+    name: string;
+    entry: { prices: Record<string, unknown>; route: { upstream: string; weight?: number }[] };
+  }[];
 }
 const readEntries = () => control.get<Entries>("/catalogue/entries");
 const routeNow = async () => {
@@ -111,4 +116,51 @@ test("an entry is added and removed as text, and a mistake is said in words", as
   await page.getByRole("menuitem", { name: "Remove" }).click();
   await dialog.getByRole("button", { name: "Remove" }).click();
   await page.getByRole("cell", { name: "partners", exact: true }).waitFor({ state: "detached" });
+});
+
+const target = "openai/gpt-oss-120b";
+const readModel = async (id: string) => (await readEntries()).models.find(({ name }) => name === id)?.entry;
+
+test("list prices are compared, ticked and applied, with the cost of last month at them", async () => {
+  await put("upstreams/groq", { dialect: "openai-chat", baseUrl: "https://api.groq.com/openai/v1" });
+  await put("models/oss", { ...model, route: [{ upstream: "groq", model: target }] });
+  const million = { inputTokens: 1_000_000, outputTokens: 0, cost: "1000000000" };
+  await record(browser, "default", [
+    { model: "oss", modelAnswered: "oss", receivedAt: Date.now() - 86_400_000, ...million },
+  ]);
+  await using opened = await browser.open("/catalogue?tab=prices");
+  const { page } = opened;
+  const tick = page.getByRole("checkbox", { name: `Apply the list prices of groq / ${target} to oss` });
+  await tick.check();
+  await assertAccessible(page);
+  await page.getByRole("button", { name: "Check list prices of 1, at once" }).click();
+  const dialog = page.getByRole("dialog");
+  const estimate = dialog.getByRole("table", { name: "Usage of the last 30 days" }).getByRole("row").nth(1);
+  const cells = estimate.getByRole("cell");
+  await cells.nth(4).waitFor();
+  const list = readListPrices().vendors.groq?.models[target]?.inputPerMillion;
+  assert.deepEqual(await cells.allTextContents(), ["oss", "1", "$1.00", "$1.00", `$${list}`]);
+  await assertAccessible(page);
+  await dialog.getByRole("button", { name: "Put in force" }).click();
+  await tick.waitFor({ state: "detached" });
+  assert.equal((await readModel("oss"))?.prices.inputPerMillion, list);
+});
+
+test("other prices are planned from a day on, with the cost of last month at them, and taken back", async () => {
+  await using opened = await browser.open("/catalogue/models/oss");
+  const { page } = opened;
+  const dialog = page.getByRole("dialog");
+  await page.getByRole("button", { name: "Plan other prices from a day" }).click();
+  await dialog.getByLabel("First day").fill("2100-01-01");
+  await dialog.getByRole("textbox", { name: "Input, per million tokens", exact: true }).fill("3");
+  await assertAccessible(page);
+  await dialog.getByRole("button", { name: "Plan", exact: true }).click();
+  await page.getByText("from 2100-01-01").waitFor();
+  await page.getByRole("button", { name: "Check and put in force" }).click();
+  await dialog.getByRole("cell", { name: "$3.00" }).waitFor();
+  await dialog.getByRole("button", { name: "Put in force" }).click();
+  await dialog.waitFor({ state: "detached" });
+  assert.deepEqual((await readModel("oss"))?.prices.periods, [{ from: "2100-01-01", inputPerMillion: 3 }]);
+  await page.getByRole("button", { name: "Remove from 2100-01-01" }).click();
+  await page.getByText("from 2100-01-01").waitFor({ state: "detached" });
 });

@@ -56,6 +56,19 @@ onBoth("differences to the list are shown and applied, at once or from a day on"
   assert.equal((await call("POST", "prices/apply", { items: [{ ...item, target: "unknown" }] }, 4)).status, 404);
 });
 
+onBoth("a target with prices of its own gets the list prices itself", async (database) => {
+  await using opened = await startHere(database);
+  const { call } = opened;
+  const own = { ...model, route: [{ upstream: "groq", model: target, prices: model.prices }] };
+  assert.equal((await call("PUT", "models/oss", own, 2)).status, 200);
+  const items = [{ model: "oss", upstream: "groq", target }];
+  assert.equal((await call("POST", "prices/apply", { items }, 3)).status, 200);
+  const { entry } = (await call("GET", "entries")).body.models.find(({ name }: { name: string }) => name === "oss");
+  assert.deepEqual(entry.prices, model.prices);
+  assert.equal(entry.route[0].prices.inputPerMillion, readListPrices().vendors.groq?.models[target]?.inputPerMillion);
+  assert.equal((await call("GET", "prices")).body.items[1].state, "equal");
+});
+
 onBoth("an estimate prices the usage of the last 30 days anew, with the factors of groups", async (database) => {
   await using opened = await startHere(database);
   const { call } = opened;

@@ -1,6 +1,6 @@
 /** The effect of a change of the catalogue: names, lines, and keys that lose something. */
 import { Badge, Group, Stack, Text } from "@mantine/core";
-import { useEffect } from "react";
+import { type ReactNode, useEffect } from "react";
 import { useAction } from "../app/action.ts";
 import { FormDialog } from "../parts/dialogs.tsx";
 import { DiffView } from "../parts/diff-view.tsx";
@@ -65,10 +65,12 @@ interface ChangeDialogProps {
   isDestructive?: boolean;
   change: EntryChange;
   onDone?(change: Change): void;
+  /** Below the effect. */
+  children?: ReactNode;
 }
 
 /** Shows the effect of a change, and makes it once the person says so. */
-export function ChangeDialog({ title, submit, isDestructive = false, change, onDone }: ChangeDialogProps) {
+export function ChangeDialog({ title, submit, isDestructive = false, change, onDone, children }: ChangeDialogProps) {
   const t = useChangeViewTexts();
   const preview = useAction(() => change({ dryRun: true }));
   useEffect(preview.run, []);
@@ -91,6 +93,7 @@ export function ChangeDialog({ title, submit, isDestructive = false, change, onD
       ) : (
         <ChangeView {...preview.result} />
       )}
+      {children}
       <TextField name="comment" label={t.comment} description={t.commentHelp} maxLength={500} />
       <Text c="dimmed" size="sm">
         {t.stays}

@@ -77,3 +77,27 @@ export const plainPricesOf = (prices: unknown): Record<string, number> =>
   );
 
 export const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
+
+/** Prices that replace others from a day on, until one, or at some hours, as they are written. */
+export interface PricePeriod {
+  from?: string;
+  until?: string;
+  hours?: string;
+  ratio?: number;
+  [price: string]: unknown;
+}
+
+export const periodsOf = (prices: unknown): PricePeriod[] =>
+  isObject(prices) && Array.isArray(prices.periods) ? (prices.periods as PricePeriod[]) : [];
+
+/** An entry's prices with those that are to come and have no end. */
+export function pricesOnceInForce({ prices }: Entry["entry"]): Record<string, unknown> {
+  const isToCome = ({ from = "", until, hours, ratio }: PricePeriod) =>
+    Date.parse(from) > Date.now() && until === undefined && hours === undefined && ratio === undefined;
+  const periods = periodsOf(prices);
+  const planned = periods.filter(isToCome).map(({ from: _, ...values }) => values);
+  return {
+    ...(isObject(prices) ? prices : {}),
+    ...(planned.length > 0 && { ...Object.assign({}, ...planned), periods: periods.filter((each) => !isToCome(each)) }),
+  };
+}

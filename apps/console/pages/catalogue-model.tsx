@@ -1,18 +1,32 @@
 /** A model of the catalogue, for operators: its route as cards, and its prices. */
-import { Button, Group, MultiSelect, NumberInput, Paper, Select, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Badge, Button, Group, MultiSelect, NumberInput, Paper, Select, SimpleGrid, Stack, Text } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
+import { useFormats } from "../app/language.tsx";
 import { ChangeDialog } from "../catalogue/change-view.tsx";
-import { type Entries, type Entry, plainPricesOf, putEntry, routeOf, useEntries } from "../catalogue/entries.ts";
+import { CostEstimates } from "../catalogue/cost-estimates.tsx";
+import {
+  type Entries,
+  type Entry,
+  type PricePeriod,
+  periodsOf,
+  plainPricesOf,
+  pricesOnceInForce,
+  putEntry,
+  routeOf,
+  useEntries,
+} from "../catalogue/entries.ts";
 import { askToRemove, EntryDialog } from "../catalogue/entry-dialog.tsx";
 import { RouteCards } from "../catalogue/route-cards.tsx";
 import { isEditable, ReadOnlyNotice, SourceBadge } from "../catalogue/source-badge.tsx";
-import { openDialog } from "../parts/dialogs.tsx";
+import { FormDialog, openDialog } from "../parts/dialogs.tsx";
 import { useCurrency } from "../parts/facts.tsx";
+import { NumberField, TextField } from "../parts/form.tsx";
 import { ButtonLink } from "../parts/link.tsx";
 import { useModelFactsTexts } from "../parts/model-facts.texts.ts";
 import { priceName } from "../parts/models.tsx";
 import { Loaded, NotFound, Page, Section } from "../parts/page.tsx";
+import { RowButton } from "../parts/table.tsx";
 import { useCatalogueModelTexts } from "./catalogue-model.texts.ts";
 
 const pageRoute = getRouteApi("/inside/catalogue/models/$model");
@@ -25,7 +39,7 @@ const priceNames = [
   "reasoningPerMillion",
   "perRequest",
 ];
-const priceMax = 1_000_000;
+const priceBounds = { min: 0, max: 1_000_000, decimalScale: 9, hideControls: true };
 
 export function CatalogueModel() {
   const { model: id } = pageRoute.useParams();
@@ -70,7 +84,7 @@ function ModelPage({ entries, model }: { entries: Entries; model: Entry }) {
           <Choices entries={entries} model={{ ...model, entry }} canEdit={canEdit} onEdit={edit} />
         </Section>
         <Prices entry={entry} canEdit={canEdit} onEdit={edit} />
-        {edited !== undefined && <SaveBar edited={edited} name={model.name} onDone={() => setEdited(undefined)} />}
+        {edited !== undefined && <SaveBar edited={edited} model={model} onDone={() => setEdited(undefined)} />}
       </Stack>
     </Page>
   );
@@ -153,15 +167,13 @@ function Prices({ entry, canEdit, onEdit }: EditProps & { entry: Entry["entry"] 
             label={priceName(m, name)}
             placeholder={name.endsWith("PerMillion") ? t.unset : t.free}
             value={plain[name] ?? ""}
-            min={0}
-            max={priceMax}
-            decimalScale={9}
-            hideControls
+            {...priceBounds}
             disabled={!canEdit}
             onChange={(value) => set(name, value)}
           />
         ))}
       </SimpleGrid>
+      <Periods prices={all} canEdit={canEdit} onEdit={onEdit} />
       <Text c="dimmed" size="sm">
         {t.otherPrices}
       </Text>
@@ -169,9 +181,95 @@ function Prices({ entry, canEdit, onEdit }: EditProps & { entry: Entry["entry"] 
   );
 }
 
-/** Stays in sight while there is something to save. */
-function SaveBar({ edited, name, onDone }: { edited: Edited; name: string; onDone(): void }) {
+/** Prices that begin on a day, end, or apply at some hours; one that begins on a day can be planned here. */
+function Periods({ prices, canEdit, onEdit }: EditProps & { prices: Record<string, unknown> }) {
   const t = useCatalogueModelTexts();
+  const m = useModelFactsTexts();
+  const format = useFormats();
+  const currency = useCurrency();
+  const periods = periodsOf(prices);
+  const change = (next: readonly PricePeriod[]) => {
+    const { periods: _, ...others } = prices;
+    onEdit({ prices: next.length === 0 ? others : { ...others, periods: next } });
+  };
+  const whenOf = ({ from, until, hours }: PricePeriod) =>
+    [from && t.from(from), until && t.until(until), hours && t.hours(hours)].filter(Boolean).join(" · ");
+  return (
+    <>
+      {periods.map((period, place) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: periods have no names.
+        <Group key={place} gap="sm">
+          <Badge variant="default">{whenOf(period) || t.always}</Badge>
+          <Text style={{ flex: "0 1 auto" }}>
+            {[
+              ...Object.entries(plainPricesOf(period))
+                .filter(([name]) => name !== "ratio")
+                .map(([name, value]) => `${priceName(m, name)}: ${format.exactMoney(String(value), currency)}`),
+              ...(period.ratio === undefined ? [] : [t.ratio(period.ratio)]),
+            ].join(" · ")}
+          </Text>
+          {canEdit && (
+            <RowButton
+              isDestructive
+              label={t.removeTitle(whenOf(period))}
+              onClick={() => change(periods.toSpliced(place, 1))}
+            >
+              {t.remove}
+            </RowButton>
+          )}
+        </Group>
+      ))}
+      {canEdit && (
+        <Button
+          variant="default"
+          style={{ alignSelf: "flex-start" }}
+          onClick={() =>
+            openDialog(<PlanForm prices={plainPricesOf(prices)} onPlan={(period) => change([...periods, period])} />)
+          }
+        >
+          {t.plan}
+        </Button>
+      )}
+    </>
+  );
+}
+
+interface PlanFormProps {
+  prices: Record<string, number>;
+  onPlan(period: PricePeriod): void;
+}
+
+/** Only the prices that become others are in the period. */
+function PlanForm({ prices, onPlan }: PlanFormProps) {
+  const t = useCatalogueModelTexts();
+  const m = useModelFactsTexts();
+  const initialValues = {
+    from: "",
+    ...Object.fromEntries(priceNames.map((name) => [name, prices[name] ?? ""])),
+  } as Record<string, string | number> & { from: string };
+  return (
+    <FormDialog
+      title={t.plan}
+      submit={t.planIt}
+      initialValues={initialValues}
+      onSubmit={async ({ from, ...values }) => {
+        const changed = Object.entries(values).filter(([name, value]) => value !== "" && value !== prices[name]);
+        onPlan({ from, ...Object.fromEntries(changed.map(([name, value]) => [name, Number(value)])) });
+      }}
+    >
+      <TextField name="from" type="date" label={t.firstDay} description={t.firstDayHelp} required />
+      {priceNames.map((name) => (
+        <NumberField key={name} name={name} label={priceName(m, name)} {...priceBounds} />
+      ))}
+    </FormDialog>
+  );
+}
+
+/** Stays in sight while there is something to save. */
+function SaveBar({ edited, model, onDone }: { edited: Edited; model: Entry; onDone(): void }) {
+  const t = useCatalogueModelTexts();
+  const { name } = model;
+  const hasOtherPrices = JSON.stringify(edited.entry.prices) !== JSON.stringify(model.entry.prices);
   const save = () =>
     openDialog(
       <ChangeDialog
@@ -179,7 +277,9 @@ function SaveBar({ edited, name, onDone }: { edited: Edited; name: string; onDon
         submit={t.apply}
         change={putEntry(edited.entries, { kind: "model", name }, edited.entry)}
         onDone={onDone}
-      />,
+      >
+        {hasOtherPrices && <CostEstimates proposals={[{ model: name, prices: pricesOnceInForce(edited.entry) }]} />}
+      </ChangeDialog>,
     );
   return (
     <Paper withBorder shadow="sm" p="sm" pos="sticky" bottom={8} role="region" aria-label={t.unsaved}>

@@ -5,6 +5,7 @@ export const useCatalogueTexts = translated({
     about: "Models, prices, routes and upstreams. Every process follows a change within five seconds.",
     tabs: {
       models: "Models",
+      prices: "Prices",
       upstreams: "Upstreams",
       credentials: "Credentials",
       groups: "Groups",
@@ -44,6 +45,7 @@ export const useCatalogueTexts = translated({
     about: "模型、价格、路由与上游。更改后，每个进程会在五秒内生效。",
     tabs: {
       models: "模型",
+      prices: "价格",
       upstreams: "上游",
       credentials: "凭据",
       groups: "分组",

@@ -15,6 +15,7 @@ import {
 } from "../catalogue/entries.ts";
 import { askToRemove, EntryDialog } from "../catalogue/entry-dialog.tsx";
 import { FileTab } from "../catalogue/file-tab.tsx";
+import { PricesTab } from "../catalogue/prices-tab.tsx";
 import { RevisionsTab } from "../catalogue/revisions-tab.tsx";
 import { isEditable, SourceBadge } from "../catalogue/source-badge.tsx";
 import { openDialog } from "../parts/dialogs.tsx";
@@ -26,7 +27,7 @@ import { RowMenu } from "../parts/row-menu.tsx";
 import { DataTable, useColumns } from "../parts/table.tsx";
 import { useCatalogueTexts } from "./catalogue.texts.ts";
 
-const tabNames = ["models", "upstreams", "credentials", "groups", "queues", "revisions", "file"] as const;
+const tabNames = ["models", "prices", "upstreams", "credentials", "groups", "queues", "revisions", "file"] as const;
 type TabName = (typeof tabNames)[number];
 
 export function Catalogue() {
@@ -54,6 +55,8 @@ export function Catalogue() {
                   <CredentialsTab isReadOnly={value.isReadOnly} />
                 ) : tab === "revisions" ? (
                   <RevisionsTab entries={value} />
+                ) : tab === "prices" ? (
+                  <PricesTab entries={value} />
                 ) : (
                   <EntriesTab entries={value} tab={tab} />
                 )
@@ -78,7 +81,7 @@ function EntriesTab({
   tab,
 }: {
   entries: Entries;
-  tab: Exclude<TabName, "file" | "credentials" | "revisions">;
+  tab: Exclude<TabName, "file" | "credentials" | "revisions" | "prices">;
 }) {
   const t = useCatalogueTexts();
   const add = { models: t.addModel, upstreams: t.addUpstream, groups: t.addGroup, queues: t.addQueue }[tab];

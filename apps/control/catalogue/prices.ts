@@ -131,26 +131,40 @@ const isByTokens = ({ tiers, serviceTiers, images, ...prices }: Prices): boolean
   Object.keys(serviceTiers).length === 0 &&
   !Object.keys(prices).some((name) => name.startsWith("per") && name !== "periods" && name !== "perRequest");
 
-/** From a day on, or at once: the present prices then stay until that day. */
-function withPrices(document: StoredDocument, { model: id, from }: Applied, list: Prices): StoredDocument {
+/**
+ * From a day on, or at once: the present prices then stay until that day. A target with prices of
+ * its own gets them, and else the model.
+ */
+function withPrices(document: StoredDocument, { model: id, from, ...named }: Applied, list: Prices): StoredDocument {
   const entry = Object.hasOwn(document.models, id) ? document.models[id] : undefined;
   if (entry === undefined)
     throw new Fault(
       "conflict",
       `The model ${JSON.stringify(id)} is not in the database; change its prices in the file.`,
     );
+  const withList = (priced: Entry) => ({ ...priced, prices: changedPrices(priced.prices, list, from) });
+  const isNamed = ({ upstream, model, prices }: Entry) =>
+    upstream === named.upstream && model === named.target && prices !== undefined;
+  const route = (entry.route ?? []) as Entry[];
+  const changed = route.some(isNamed)
+    ? { ...entry, route: route.map((target) => (isNamed(target) ? withList(target) : target)) }
+    : withList(entry);
+  return { ...document, models: { ...document.models, [id]: changed } };
+}
+
+function changedPrices(present: unknown, list: Prices, from: string | undefined): object {
   const { images, tiers, serviceTiers, periods, ...single } = list;
-  const fresh = {
+  if (from !== undefined) {
+    const { periods: presentPeriods = [], ...others } = Object(present) as { periods?: unknown[] };
+    return { ...others, periods: [...presentPeriods, { from, ...single }] };
+  }
+  return {
     ...single,
     ...(images.length > 0 && { images }),
     ...(tiers.length > 0 && { tiers }),
     ...(Object.keys(serviceTiers).length > 0 && { serviceTiers }),
     ...(periods !== undefined && { periods }),
   };
-  const present = Object(entry.prices) as Record<string, unknown>;
-  const { periods: presentPeriods = [] } = present as { periods?: unknown[] };
-  const prices = from === undefined ? fresh : { ...present, periods: [...presentPeriods, { from, ...single }] };
-  return { ...document, models: { ...document.models, [id]: { ...entry, prices } } };
 }
 
 interface Sum {
