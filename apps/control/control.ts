@@ -39,6 +39,7 @@ import { catalogueEntryHandlers } from "./catalogue/entry-handlers.ts";
 import { priceHandlers } from "./catalogue/prices.ts";
 import { catalogueRevisionHandlers } from "./catalogue/revision-handlers.ts";
 import { StoredCatalogue } from "./catalogue/stored-catalogue.ts";
+import { trialHandlers } from "./catalogue/trials.ts";
 import { upstreamTestHandlers } from "./catalogue/upstream-tests.ts";
 import type { ControlConfig } from "./config.ts";
 import { contentHandlers } from "./content/content-handlers.ts";
@@ -240,6 +241,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
       ...catalogueEntryHandlers({ file: config.catalogueFile, watch: catalogue, stored }),
       ...catalogueRevisionHandlers({ file: config.catalogueFile, watch: catalogue, stored }),
       ...priceHandlers({ stored, catalogue: catalogue.current, environment: deps.environment }),
+      ...trialHandlers(config.internalSecret),
       ...credentialHandlers(credentials),
       ...upstreamTestHandlers({
         ...{ redis, keyspace, clock },

@@ -72,6 +72,7 @@ import { Connections } from "./server/connections.ts";
 import { ControlLink } from "./server/control-link.ts";
 import { RequestBodies } from "./server/request-bodies.ts";
 import { createRequestServer } from "./server/server.ts";
+import { Trials } from "./server/trials.ts";
 import { UnreadAnswers } from "./server/unread.ts";
 import { UploadTickets } from "./server/upload-tickets.ts";
 import { AttachedFiles } from "./stored/attached-files.ts";
@@ -282,6 +283,7 @@ function createHttp(
     beginTrace: tracing?.begin,
     batchCallers:
       config.internalSecret === undefined ? undefined : new BatchCallers(config.internalSecret, shared.keys),
+    trials: new Trials(config.internalSecret),
     socketPaths: [
       ...(config.responsesWebsocket === "on" ? [responsesEndpoint.path] : []),
       ...realtimeApis.map(({ path: served }) => served),

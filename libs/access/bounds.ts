@@ -50,3 +50,6 @@ export const limitWaitMsMax = 600_000;
 export const internalSignatureMs = 30_000;
 /** Accepted signatures that a process remembers. */
 export const internalSignaturesMax = 200_000;
+
+/** The targets that count as failing in one trial. */
+export const trialTargetsMax = 50;

@@ -19,6 +19,7 @@ import { peopleOperations } from "./people.ts";
 import { priceOperations } from "./prices.ts";
 import { settingsOperations } from "./settings.ts";
 import { tokenOperations } from "./tokens.ts";
+import { trialOperations } from "./trials.ts";
 import { usageOperations } from "./usage.ts";
 import { vendorOperations } from "./vendors.ts";
 import { viewOperations } from "./views.ts";
@@ -41,6 +42,7 @@ export const operations = {
   ...credentialOperations,
   ...vendorOperations,
   ...priceOperations,
+  ...trialOperations,
   ...liveOperations,
   ...settingsOperations,
   ...viewOperations,

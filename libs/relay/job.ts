@@ -75,6 +75,11 @@ const generationJobSchema = Type.Object({
   isMirrored: Type.Optional(
     Type.Boolean({ description: "A copy of a caller's request, for the target in the model's `mirror`." }),
   ),
+  trial: Type.Optional(
+    Type.Array(Type.String(), {
+      description: "An operator's trial: these targets count as failing, and each one passed over is in the call log.",
+    }),
+  ),
   traceparent: Type.Optional(
     Type.String({
       maxLength: 200,
@@ -156,8 +161,10 @@ export type CallRecord = [
   durationMs: number,
   /** The HTTP status; null if no response arrived. */
   status: number | null,
-  outcome: "answered" | ErrorCode,
+  outcome: "answered" | ErrorCode | PassedOver,
 ];
+/** Why a target was not called. Only trials list it. */
+type PassedOver = "simulated" | "unsuitable" | "circuit breaker" | "concurrency" | "credential" | "rate-limit";
 /** The calls that are listed; of more, the first ones and the last. */
 export const callRecordsMax = 8;
 

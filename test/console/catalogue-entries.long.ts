@@ -164,3 +164,21 @@ test("other prices are planned from a day on, with the cost of last month at the
   await page.getByRole("button", { name: "Remove from 2100-01-01" }).click();
   await page.getByText("from 2100-01-01").waitFor({ state: "detached" });
 });
+
+test("a request is tried, with the target that answers and why, and with a target that counts as failing", async () => {
+  await using opened = await browser.open(`/catalogue/models/${encodeURIComponent("vendor/new")}`);
+  const { page } = opened;
+  const order = page.getByRole("table", { name: "Targets in the order in which they were tried" });
+  const rowOf = (name: string) => order.getByRole("row").filter({ hasText: name });
+  await page.getByRole("checkbox", { name: "one / sim-fast" }).check();
+  await page.getByRole("button", { name: "Try", exact: true }).click();
+  await page.getByText("two / sim-fast answered").waitFor();
+  await rowOf("two / sim-fast").getByText("Answered").waitFor();
+  await assertAccessible(page);
+  await page.getByRole("checkbox", { name: "one / sim-fast" }).uncheck();
+  await page.getByRole("checkbox", { name: "two / sim-fast" }).check();
+  await page.getByRole("button", { name: "Try", exact: true }).click();
+  await page.getByText("one / sim-fast answered").waitFor();
+  await page.getByRole("link", { name: "Times and cost" }).click();
+  await page.getByText("Cost").first().waitFor();
+});

@@ -31,6 +31,7 @@ import { catalogueEntryHandlers } from "../../apps/control/catalogue/entry-handl
 import { priceHandlers } from "../../apps/control/catalogue/prices.ts";
 import { catalogueRevisionHandlers } from "../../apps/control/catalogue/revision-handlers.ts";
 import { StoredCatalogue } from "../../apps/control/catalogue/stored-catalogue.ts";
+import { trialHandlers } from "../../apps/control/catalogue/trials.ts";
 import { upstreamTestHandlers } from "../../apps/control/catalogue/upstream-tests.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
 import { contentHandlers } from "../../apps/control/content/content-handlers.ts";
@@ -191,6 +192,7 @@ export async function startApi(database: Database): Promise<TestApi> {
       ...catalogueEntryHandlers({ file, watch, stored }),
       ...catalogueRevisionHandlers({ file, watch, stored }),
       ...priceHandlers({ stored, catalogue: watch.current, environment: {} }),
+      ...trialHandlers("a secret of ingresses and control in this test"),
       ...credentialHandlers(credentials),
       ...upstreamTestHandlers({
         ...{ redis, keyspace, clock: systemClock },

@@ -9,10 +9,18 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { startControl } from "../support/control.ts";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 
-const secret = { CREDENTIALS_SECRET: "a secret that seals credentials in this test" };
+const secret = {
+  CREDENTIALS_SECRET: "a secret that seals credentials in this test",
+  INTERNAL_SECRET: "a secret that signs what control sends in this test",
+};
+const [one, two] = [3, 4].map((tokens) => `sim-text;tokens=${tokens};rate=0;first=0`);
 const gateway = await startGateway({
-  catalogue: catalogueOf([{ id: "one", model: "known-model" }]),
+  catalogue: `${catalogueOf([{ id: "one", model: "known-model" }], `  tried: { dialect: openai-chat, baseUrl: "\${SIMULATOR_URL}/v1" }\n`)}  - id: routed
+    prices: { inputPerMillion: 1, outputPerMillion: 2 }
+    route: [{ upstream: tried, model: "${one}" }, { upstream: tried, model: "${two}" }]
+`,
   environment: { ...secret, OF_THE_ENVIRONMENT: "key-of-the-environment" },
 });
 const control = await startControl({
@@ -245,4 +253,67 @@ test("fetched models are new, known or gone, with the limits that the upstream s
     gone.items.map(({ name, state }: Record<string, unknown>) => [name, state]),
     [["known-model", "gone"]],
   );
+});
+
+const targets = [one, two].map((target) => ({ upstream: "tried", target }));
+
+async function tried(failing: object[]) {
+  const { body, status, text } = await post("trials", { failing });
+  assert.equal(status, 200, text);
+  const response = await ask({ [body.header]: body.value });
+  const path = `/usage/records/${response.headers.get("x-request-id")}`;
+  await until("the ledger has the request", async () => (await control.call("GET", path)).ok);
+  // biome-ignore lint/suspicious/noExplicitAny: the test looks into a record.
+  const { callLog, target } = await control.get<any>(path);
+  const outcomes = callLog.map(({ target, outcome }: Record<string, string>) => [target, outcome]);
+  return { header: body, status: response.status, target, outcomes };
+}
+
+const ask = async (headers: Record<string, string>) => {
+  const response = await gateway.post({ model: "routed", messages: [{ role: "user", content: "Hello" }] }, { headers });
+  await response.text();
+  return response;
+};
+
+test("a trial shows which target answers, with failures that only it sees", async () => {
+  const plain = await tried([]);
+  assert.deepEqual([plain.status, plain.target, plain.outcomes], [200, one, [[one, "answered"]]]);
+  const other = await tried(targets.slice(0, 1));
+  assert.equal(other.status, 200);
+  assert.deepEqual(other.outcomes, [
+    [one, "simulated"],
+    [two, "answered"],
+  ]);
+  const none = await tried(targets);
+  assert.equal(none.status, 502);
+  assert.ok(none.outcomes.length >= 2 && none.outcomes.every(([, outcome]: string[]) => outcome === "simulated"));
+  for (let count = 0; count < 5; count++) await tried(targets.slice(0, 1));
+  const caller = await ask({});
+  const record = `/usage/records/${caller.headers.get("x-request-id")}`;
+  await until("the ledger has the request", async () => (await control.call("GET", record)).ok);
+  const { callLog, target } = await control.get<{ callLog: unknown; target: string }>(record);
+  assert.deepEqual([callLog, target], [null, one], "callers' requests go on to the target");
+});
+
+test("only operators make trials, and each is for one request to one path", async () => {
+  const { body } = await post("trials", { failing: targets });
+  assert.equal((await ask({ [body.header]: body.value })).status, 502);
+  assert.equal((await ask({ [body.header]: body.value })).status, 400, "a second time");
+  for (const value of ["x", body.value.replace(/.$/, (last: string) => (last === "A" ? "B" : "A"))])
+    assert.equal((await ask({ [body.header]: value })).status, 400);
+  const fresh = (await post("trials", { failing: targets })).body;
+  const elsewhere = await fetch(`${gateway.url}/v1/embeddings`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${gateway.key}`, [fresh.header]: fresh.value },
+    body: "{}",
+  });
+  assert.equal(elsewhere.status, 400);
+  await elsewhere.text();
+  const asKey = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "x-sluice-internal": fresh.value },
+    body: "{}",
+  });
+  assert.equal(asKey.status, 401, "it is no key");
+  await asKey.text();
 });

@@ -29,7 +29,7 @@ export function PricesTab({ entries }: { entries: Entries }) {
 }
 
 const idOf = ({ model, upstream, target }: PricedTarget) => `${model} ${upstream} ${target}`;
-/** The prices that list prices replace: only one of the targets without own prices can be ticked. */
+/** Names the prices that list prices replace. Targets without own prices share the model's. */
 const pricesIdOf = (item: PricedTarget) => (item.of === "model" ? item.model : idOf(item));
 
 function Differences({ entries, date, currency, items }: Prices & { entries: Entries }) {

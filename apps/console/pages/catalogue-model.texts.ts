@@ -5,6 +5,7 @@ export const useCatalogueModelTexts = translated({
     publicPage: "As callers see it",
     settings: "All settings",
     route: "Route",
+    trial: "Try it",
     strategy: "How targets with weights share",
     strategies: {
       weights: "By their weights",
@@ -37,6 +38,7 @@ export const useCatalogueModelTexts = translated({
     publicPage: "调用方看到的页面",
     settings: "全部设置",
     route: "路由",
+    trial: "试一试",
     strategy: "带权重的目标如何分担",
     strategies: {
       weights: "按权重",

@@ -19,6 +19,7 @@ import {
 import { askToRemove, EntryDialog } from "../catalogue/entry-dialog.tsx";
 import { RouteCards } from "../catalogue/route-cards.tsx";
 import { isEditable, ReadOnlyNotice, SourceBadge } from "../catalogue/source-badge.tsx";
+import { Trial } from "../catalogue/trial.tsx";
 import { FormDialog, openDialog } from "../parts/dialogs.tsx";
 import { useCurrency } from "../parts/facts.tsx";
 import { NumberField, TextField } from "../parts/form.tsx";
@@ -82,6 +83,9 @@ function ModelPage({ entries, model }: { entries: Entries; model: Entry }) {
             onChange={(route) => edit({ route })}
           />
           <Choices entries={entries} model={{ ...model, entry }} canEdit={canEdit} onEdit={edit} />
+        </Section>
+        <Section title={t.trial}>
+          <Trial key={model.name} model={model} />
         </Section>
         <Prices entry={entry} canEdit={canEdit} onEdit={edit} />
         {edited !== undefined && <SaveBar edited={edited} model={model} onDone={() => setEdited(undefined)} />}
@@ -181,7 +185,7 @@ function Prices({ entry, canEdit, onEdit }: EditProps & { entry: Entry["entry"] 
   );
 }
 
-/** Prices that begin on a day, end, or apply at some hours; one that begins on a day can be planned here. */
+/** Prices that begin on a day, end, or apply at some hours. One that begins is planned here. */
 function Periods({ prices, canEdit, onEdit }: EditProps & { prices: Record<string, unknown> }) {
   const t = useCatalogueModelTexts();
   const m = useModelFactsTexts();

@@ -7,6 +7,8 @@ export interface Gateway {
   /** Without /v1. */
   baseUrl: string;
   key: string;
+  /** Further headers of the request. */
+  headers?: Record<string, string>;
 }
 
 export interface Run extends Answer {
@@ -44,7 +46,7 @@ const hasContent = ({ turn }: Answer): boolean => turn.text !== "" || turn.reaso
  * each change of the run, which is always the same object.
  */
 export async function send(
-  { baseUrl, key }: Gateway,
+  { baseUrl, key, headers }: Gateway,
   dialect: Dialect,
   { path, body }: DialectRequest,
   { signal, onChange }: { signal: AbortSignal; onChange(run: Run): void },
@@ -61,7 +63,7 @@ export async function send(
   try {
     const response = await fetch(`${baseUrl}${path}`, {
       method: "POST",
-      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
       body: JSON.stringify(body),
       signal,
     });

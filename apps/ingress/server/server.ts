@@ -30,6 +30,7 @@ import { Cors } from "./cors.ts";
 import { PublicModels } from "./public-models.ts";
 import { closeWithin, hasUnknownCoding, ResponsesInProgress, sendFailure } from "./refusals.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
+import type { Trials } from "./trials.ts";
 import { CallerResponse, destroyWhenUnread, type UnreadAnswers } from "./unread.ts";
 import type { UploadTickets } from "./upload-tickets.ts";
 
@@ -65,6 +66,7 @@ export interface RequestServerOptions {
   tickets: UploadTickets | undefined;
   /** Undefined where no control may send lines of batches. */
   batchCallers: BatchCallers | undefined;
+  trials: Trials;
   /** Undefined while tracing is off. */
   beginTrace: BeginTrace | undefined;
   /** The paths that serve WebSockets. */
@@ -122,6 +124,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
   server.decorateRequest("grant");
   server.decorateRequest("apiKey");
   server.decorateRequest("batchLine");
+  server.decorateRequest("trial");
   server.decorateRequest("isGeneration", false);
   server.decorateRequest("errorCode");
   server.addHook("onRequest", async (request, reply) => {
@@ -142,6 +145,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     if (isIdentified !== true) throw new Refusal(invalidKey);
     openClaims(options, request, reply);
     cors.check(request);
+    options.trials.open(request, options.clock.epoch());
     if (request.is404) throw new Refusal(notFoundOf(request, reply, server));
   });
   // By default Node sends 100 Continue before any handler sees the headers.

@@ -113,6 +113,11 @@ const stopping: Failure = {
   retryAfterSeconds: 1,
 };
 
+const simulatedFailure: Failure = {
+  code: "upstream_failed",
+  message: "Every target failed, or counts as failing in this trial.",
+};
+
 const noBytes = Buffer.alloc(0);
 
 /** Responses by which an upstream says that it has no such endpoint. */
@@ -161,6 +166,8 @@ export class Attempt {
   #malformedEvents = 0;
   /** Calls that are over, from the first failure on: an attempt that needs one call has none. */
   #callLog: CallRecord[] | undefined;
+  /** The last target that a trial passed over. */
+  #passedOver: Candidate | undefined;
 
   /** The attempt is taken from its queue. */
   constructor(slot: JobSlot, deps: AttemptDeps) {
@@ -197,6 +204,7 @@ export class Attempt {
     const pace = operations[operation].isSession === true ? undefined : deps.answerPace;
     this.#frames = new AnswerFrames(send, this.#reports, { hasHead: delivered !== undefined, pace });
     this.#targets = new TargetReports(deps.routing);
+    if (slot.job.trial !== undefined) this.#callLog = [];
     this.#preparation = new Preparation(deps.preparationThread, keyId);
     this.#attachments = deps.attachmentsFor(keyId);
     const queueWaitMs = Math.max(0, deps.clock.epoch() - admittedAt);
@@ -293,6 +301,7 @@ export class Attempt {
   /** False when this target can't be called now, so that the next one is tried. */
   async #tryTarget(candidate: Candidate, { body, retryState }: Request): Promise<boolean> {
     const { routing, clock } = this.#deps;
+    if (this.#job.trial?.includes(candidate.key) === true) return this.#simulateFailure(candidate, retryState);
     const exchange = await this.#exchangeWith(candidate, body, retryState);
     if (this.#isOver) return true;
     if (exchange.kind === "answered") {
@@ -301,6 +310,7 @@ export class Attempt {
     }
     if (exchange.kind === "refused") {
       retryState.unsuitable(candidate, exchange.failure);
+      this.#passOver(candidate, "unsuitable");
       return false;
     }
     const { generation, attempt } = this.#job;
@@ -316,6 +326,7 @@ export class Attempt {
     });
     if (permission.kind === "blocked") {
       retryState.blocked(candidate, permission, clock.now());
+      this.#passOver(candidate, permission.by);
       return false;
     }
     if (this.#isOver) permission.leave(undefined);
@@ -324,6 +335,23 @@ export class Attempt {
       this.#callTarget(candidate, permission, exchange, { body, retryState });
     }
     return true;
+  }
+
+  /** A failure that passes, for this request alone: nothing else learns of it. */
+  #simulateFailure(candidate: Candidate, retryState: RetryState): boolean {
+    retryState.began(candidate);
+    this.#passOver(candidate, "simulated");
+    const mayGoOn = retryState.failed(candidate, "transient", simulatedFailure, {}, this.#deps.clock.now());
+    if (!mayGoOn) this.#fail(simulatedFailure);
+    return !mayGoOn;
+  }
+
+  /** Only trials list what was not called. */
+  #passOver(candidate: Candidate, why: CallRecord[5]): void {
+    if (this.#job.trial === undefined) return;
+    this.#passedOver = candidate;
+    const { clock } = this.#deps;
+    this.#logCall({ candidate, diagnosis: {}, startedAt: clock.now() }, why);
   }
 
   /** The request in the target's dialect, and how its answer is read. */
@@ -687,7 +715,10 @@ export class Attempt {
    * The list keeps the first calls and the last one. Each call makes a new list, because events may
    * still refer to an earlier one.
    */
-  #logCall({ candidate, diagnosis, startedAt }: TargetCall, outcome: CallRecord[5]): void {
+  #logCall(
+    { candidate, diagnosis, startedAt }: Pick<TargetCall, "candidate" | "diagnosis" | "startedAt">,
+    outcome: CallRecord[5],
+  ): void {
     const { clock } = this.#deps;
     const durationMs = clock.now() - startedAt;
     const startedMs = clock.epoch() - this.#info.receivedAt - durationMs;
@@ -709,6 +740,12 @@ export class Attempt {
     return this.#callLog === undefined ? call.source : { ...call.source, callLog: this.#callLog };
   }
 
+  #sourceWithoutCall(): { source: AnswerSource } {
+    const { upstream, target } = this.#passedOver as Candidate;
+    const { name, dialect } = upstream;
+    return { source: { upstream: name, target: target.model, dialect, calls: 0, callLog: this.#callLog ?? [] } };
+  }
+
   /** The caller gets what was produced, and then the failure. */
   #fail(failure: Failure): void {
     const call = this.#call;
@@ -718,7 +755,7 @@ export class Attempt {
     this.#frames.fail({
       ...failure,
       ...(upstreamRequestId !== undefined && { upstreamRequestId }),
-      ...(call !== undefined && { source: this.#sourceOf(call) }),
+      ...(call !== undefined ? { source: this.#sourceOf(call) } : this.#passedOver && this.#sourceWithoutCall()),
       ...(failure.isPaid && { model: this.#model, usage: this.#usage }),
     });
     this.#end();
