@@ -17,10 +17,13 @@ import type { KeyRecord } from "./record.ts";
 
 export type { LimitName, Limits };
 
-/** A key, group or account with its limits. Budgets are in units of the catalogue's currency. */
+/**
+ * A key, a group, an account, or a tag of an account's requests, with its limits. Budgets are in
+ * units of the catalogue's currency.
+ */
 export interface LimitedSubject {
-  readonly scope: "key" | "group" | "account";
-  /** The id of a key, the name of a group or an account. */
+  readonly scope: "key" | "group" | "account" | "tag";
+  /** The id of a key, the name of a group or an account, or `tagNameOf`. */
   readonly name: string;
   readonly limits: Limits;
 }
@@ -30,7 +33,17 @@ export interface GroupLimits {
   readonly limits?: Limits;
   readonly keyLimits?: Limits;
   readonly accountLimits?: Limits;
+  /** By tag. */
+  readonly tagLimits?: Readonly<Record<string, Limits>>;
 }
+
+/** The name of a tag as a subject; no account has a space in its name. */
+export const tagNameOf = (account: string | undefined, tag: string): string => `${account ?? ""} ${tag}`;
+export const tagIn = (name: string): string => name.slice(name.indexOf(" ") + 1);
+
+/** Those of the tags that have limits, in one order. */
+export const limitedTagsOf = ({ tagLimits = {} }: GroupLimits, tags: readonly string[]): string[] =>
+  [...new Set(tags)].filter((tag) => Object.hasOwn(tagLimits, tag)).sort();
 
 /** The expected use of a generation. */
 export interface Estimate {
@@ -124,18 +137,21 @@ export const reservationOf = (
 });
 
 /**
- * The subjects that limit the requests of a key: the key itself, its group and its account. Limits
- * of the key come before those of its group.
+ * The subjects that limit the requests of a key: the key itself, its group, its account, and the
+ * tags of the request, which are those of the key by default. Limits of the key come before those
+ * of its group.
  */
 export function limitedSubjectsOf(
-  { id, group: name, account, limits }: Pick<KeyRecord, "id" | "group" | "account" | "limits">,
+  { id, group: name, account, limits, tags: own = [] }: Pick<KeyRecord, "id" | "group" | "account" | "limits" | "tags">,
   group: GroupLimits | undefined,
+  tags: readonly string[] = own,
 ): LimitedSubject[] {
   if (
     limits === undefined &&
     group?.limits === undefined &&
     group?.keyLimits === undefined &&
-    group?.accountLimits === undefined
+    group?.accountLimits === undefined &&
+    group?.tagLimits === undefined
   )
     return [];
   const subjects: LimitedSubject[] = [
@@ -144,6 +160,11 @@ export function limitedSubjectsOf(
     ...(account === undefined
       ? []
       : [{ scope: "account" as const, name: account, limits: group?.accountLimits ?? {} }]),
+    ...limitedTagsOf(group ?? {}, tags).map((tag) => ({
+      scope: "tag" as const,
+      name: tagNameOf(account, tag),
+      limits: group?.tagLimits?.[tag] ?? {},
+    })),
   ];
   return subjects.filter(({ limits }) => hasLimit(limits));
 }

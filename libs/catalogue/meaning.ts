@@ -183,10 +183,16 @@ function groupFindingsOf({ groups, models, publicGroup }: CatalogueFile): Findin
         ? [{ path, text: unknownText("model has the id", pattern, declared.ids) }]
         : [];
     }),
-    ...(["limits", "keyLimits", "accountLimits"] as const).flatMap((of): Finding[] => {
-      const { budgetPerDay = 0, budgetPerMonth = Number.POSITIVE_INFINITY, onLimit, waitMs } = group[of] ?? {};
-      const path = ["groups", name, of];
+    ...[
+      ...(["limits", "keyLimits", "accountLimits"] as const).map((of) => ({ path: [of], limits: group[of] })),
+      ...Object.entries(group.tagLimits ?? {}).map(([tag, limits]) => ({ path: ["tagLimits", tag], limits })),
+    ].flatMap(({ path: own, limits = {} }): Finding[] => {
+      const { budgetPerDay = 0, budgetPerMonth = Number.POSITIVE_INFINITY, onLimit, waitMs } = limits;
+      const path = ["groups", name, ...own];
       return [
+        ...(own[0] === "tagLimits" && limits.budgetTotal !== undefined
+          ? [{ path: [...path, "budgetTotal"], text: "is not possible: the sums of tags end with their records" }]
+          : []),
         ...(budgetPerDay > budgetPerMonth
           ? [{ path: [...path, "budgetPerDay"], text: `is more than budgetPerMonth, which is ${budgetPerMonth}` }]
           : []),

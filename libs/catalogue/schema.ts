@@ -3,6 +3,7 @@
  * typebox's message for a bad value.
  */
 import Type from "typebox";
+import { tagLengthMax } from "#access/bounds.ts";
 import { limitsSchema } from "#access/limits.ts";
 import { originForm, originsMax } from "#access/origins.ts";
 import { priorityNames } from "#access/priority.ts";
@@ -145,6 +146,15 @@ const group = Type.Object(
     limits: callerLimits("Limits for all keys of this group together. An absent limit does not apply."),
     keyLimits: callerLimits("Limits for each key of this group. A key's own limits override them."),
     accountLimits: callerLimits("Limits for all keys of one account together, for keys that name an account."),
+    tagLimits: Type.Optional(
+      Type.Record(Type.String(), limitsSchema(strict), {
+        propertyNames: { pattern: `^(?! )[^,]{1,${tagLengthMax}}(?<! )$` },
+        nameFaultText: `not a tag of 1 to ${tagLengthMax} characters without commas`,
+        maxProperties: 50,
+        description:
+          "Limits for the requests of one account with a tag, by tag: those of the key, of the header `x-sluice-tags`, or of `metadata.tags`. A budget in total is not possible.",
+      }),
+    ),
   },
   { ...strict, default: {} },
 );

@@ -181,7 +181,7 @@ export interface IngressEvents {
   requestRefused: { readonly requestId: string; readonly code: ErrorCode };
   /**
    * A limit rejected a request or broke a connection. `scope` is the limit's owner: a key, a group,
-   * an account, or the ingress.
+   * an account, a tag, or the ingress.
    */
   limitReached: { readonly limit: string; readonly scope: string; readonly keyId: string };
   /**

@@ -56,7 +56,7 @@ test("a new budget begins with what the ledger has, and later differences are co
   const record = { id: "key_b", name: "b", group: "default", hint, account: "acme", createdAt: now, limits };
   await addRecord(redis, keyspace, hash, record);
   const groups = new Map<string, object>([
-    ["default", { accountLimits: { budgetPerMonth: 5 } }],
+    ["default", { accountLimits: { budgetPerMonth: 5 }, tagLimits: { s: { budgetPerMonth: 5 } } }],
     ["free", {}],
   ]);
   const reconciler = new BudgetReconciler({
@@ -76,20 +76,21 @@ test("a new budget begins with what the ledger has, and later differences are co
     const subjects = [
       { scope: "key", name: "key_b" },
       { scope: "account", name: "acme" },
+      { scope: "tag", name: "acme s" },
     ] as const;
-    const [key, account] = await readBudgets(redis, keyspace, subjects, Date.now());
-    return [key?.day, key?.total, account?.month];
+    const [key, account, tag] = await readBudgets(redis, keyspace, subjects, Date.now());
+    return [key?.day, key?.total, account?.month, tag?.month];
   };
   try {
     const old = now - 40 * 86_400_000;
     await insertUsage(database, [
-      usageRecord({ keyId: "key_b", cost: String(nanoOf(0.25)), receivedAt: now }),
+      usageRecord({ keyId: "key_b", cost: String(nanoOf(0.25)), receivedAt: now, tags: ["s", "t"] }),
       usageRecord({ keyId: "key_b", cost: String(nanoOf(2)), receivedAt: old }),
       // A record of a group without limits for accounts.
-      usageRecord({ keyId: "key_c", group: "free", cost: String(nanoOf(3)), receivedAt: now }),
+      usageRecord({ keyId: "key_c", group: "free", cost: String(nanoOf(3)), receivedAt: now, tags: ["s"] }),
     ]);
     await round();
-    assert.deepEqual(await spent(), [nanoOf(0.25), nanoOf(2.25), nanoOf(0.25)].map(BigInt));
+    assert.deepEqual(await spent(), [nanoOf(0.25), nanoOf(2.25), nanoOf(0.25), nanoOf(0.25)].map(BigInt));
     await round();
     assert.equal(reconciler.differences, 0);
 
@@ -97,7 +98,7 @@ test("a new budget begins with what the ledger has, and later differences are co
     await correctBudget(redis, keyspace, subject, { period: "day", at: now, nano: 1n });
     await redis.del(keyspace.limit("account", "acme", "budget"));
     await round();
-    assert.deepEqual(await spent(), [nanoOf(0.25), nanoOf(2.25), nanoOf(0.25)].map(BigInt));
+    assert.deepEqual(await spent(), [nanoOf(0.25), nanoOf(2.25), nanoOf(0.25), nanoOf(0.25)].map(BigInt));
     assert.equal(reconciler.differences, 2);
   } finally {
     reconciler.close();

@@ -37,6 +37,7 @@ const gateway = await startGateway({
   budget: { models: ["*"], keyLimits: { budgetPerDay: 0.01 } }
   together: { models: ["*"], limits: { budgetTotal: 0.01 } }
   family: { models: ["*"], accountLimits: { budgetPerMonth: 0.01 } }
+  tagged: { models: ["*"], tagLimits: { search: { budgetPerMonth: 0.01 }, few: { requestsPerMinute: 2 } } }
   slots: { models: ["*"], keyLimits: { generationsMax: 1 } }
   spending: { models: ["*"], keyLimits: { requestsPerMinute: 1000, budgetPerDay: 100 } }
 upstreams:
@@ -472,4 +473,33 @@ test("requests whose callers left while Redis was away are settled when it is ba
   await gateway.redis.restartEmpty();
   const budget = keyspace.limit("key", `key_${hashOf(key).slice(0, 24)}`, "budget");
   await until("it is settled", async () => Number(await redis.hget(budget, "dayNano").catch(() => 0)) > 0);
+});
+
+test("limits of a tag count over an account's keys and both ingresses, for tags of keys, headers and bodies", async () => {
+  const account = "tagging";
+  const tagged = await gateway.createKey("tagged", { account, tags: ["search"] });
+  const plain = await gateway.createKey("tagged", { account });
+  const other = await gateway.createKey("tagged", { account: "tagging-too" });
+  const withTags = (key: string, tags: string, more = {}) =>
+    gateway.post({ model: "fast", messages, ...more }, { key, url: urls[1], headers: { "x-sluice-tags": tags } });
+  // Each answer costs 0.02 or so.
+  assert.equal(await statusOf(ask(tagged)), 200);
+  const spent = async (response: Promise<Response>) => ((await (await response).json()) as { error: object }).error;
+  await until("the budget is spent", async () => {
+    const stored = await redis.hget(keyspace.limit("tag", `${account} search`, "budget"), "monthNano");
+    return Number(stored) > 0;
+  });
+  const error = await spent(withTags(plain, "x, search"));
+  assert.deepEqual(error, {
+    ...error,
+    code: "insufficient_quota",
+    message: 'The tag "search" has spent its budget of 0.01 USD for this month (UTC).',
+  });
+  assert.equal(await statusOf(withTags(plain, "", { metadata: { tags: "search" } })), 429);
+  assert.equal(await statusOf(ask(tagged)), 429);
+  assert.equal(await statusOf(withTags(plain, "searching")), 200);
+  assert.equal(await statusOf(withTags(other, "search")), 200);
+  const few = [];
+  for (const key of [plain, plain, other, plain]) few.push(await statusOf(withTags(key, "few")));
+  assert.deepEqual(few, [200, 200, 200, 429]);
 });

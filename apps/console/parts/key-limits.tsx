@@ -73,7 +73,7 @@ export function KeyLimits({ id, account }: { id: string; account: string }) {
               label={t.title}
               columns={columns}
               rows={limits}
-              rowId={({ scope, limit }) => `${scope} ${limit}`}
+              rowId={({ scope, subject, limit }) => `${scope} ${subject} ${limit}`}
               empty={<Text>{t.none}</Text>}
             />
             <Group gap="md">

@@ -1,12 +1,13 @@
-/** Everybody with a budget: groups of the catalogue, keys, and accounts. */
+/** Everybody with a budget: groups of the catalogue, keys, accounts, and tags of accounts. */
 import { type BudgetPeriod, type Limits, limitRows, limitsCount } from "#access/limits.ts";
 import { readRecords } from "#access/projection.ts";
+import { type LimitedSubject, tagNameOf } from "#access/rate-limits.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 
 export interface BudgetSubject {
-  scope: "key" | "group" | "account";
+  scope: LimitedSubject["scope"];
   name: string;
   /** Null for a group. */
   account: string | null;
@@ -30,6 +31,8 @@ export async function budgetSubjects(
     const group = groups.get(name);
     add("key", id, account ?? null, { ...group?.keyLimits, ...limits });
     if (account !== undefined) add("account", account, account, group?.accountLimits);
+    for (const [tag, limits] of Object.entries(group?.tagLimits ?? {}))
+      add("tag", tagNameOf(account, tag), account ?? null, limits);
   }
   return [...subjects.values()];
 }

@@ -35,7 +35,13 @@ export interface BudgetsOptions {
 
 type Spent = Record<BudgetPeriod, bigint>;
 
-const columns = { key: "key_id", group: "group_name", account: "account" } as const;
+/** SQL for the names of subjects in the totals. */
+const columns = {
+  key: sql`key_id`,
+  group: sql`group_name`,
+  account: sql`account`,
+  tag: sql`account || ' ' || value`,
+} as const;
 
 export class BudgetReconciler {
   readonly #options: BudgetsOptions;
@@ -114,7 +120,7 @@ export class BudgetReconciler {
 
   async #sumsOf(subjects: readonly BudgetSubject[], now: number): Promise<Spent[]> {
     const spentBySubject = new Map<string, Spent>();
-    for (const scope of ["key", "group", "account"] as const) {
+    for (const scope of ["key", "group", "account", "tag"] as const) {
       const names = subjects.filter((subject) => subject.scope === scope).map(({ name }) => name);
       if (names.length > 0)
         for (const [name, spent] of await this.#sumsBy(scope, names, now))
@@ -130,21 +136,31 @@ export class BudgetReconciler {
     names: readonly string[],
     now: number,
   ): Promise<[name: string, Spent][]> {
-    const column = sql.ref(columns[scope]);
+    const column = columns[scope];
     const sums = budgetPeriods.map(
       (period) =>
         sql`coalesce(sum(cost) filter (where day >= ${new Date(periodStartOf(period, now))}), 0)::bigint as ${sql.id(period)}`,
     );
     const { groups } = this.#options.catalogue();
-    // An account's budget is that of its keys in groups with `accountLimits`: Redis counts no
-    // others.
+    // An account's budget is that of its keys in groups with `accountLimits`, and a tag's that of
+    // keys in groups with its `tagLimits`: Redis counts no others.
     const counted = [...groups]
       .filter(([, group]) => limitsCount(group.accountLimits ?? {}, "money"))
       .map(([name]) => name);
-    const ofGroups = scope === "account" ? sql`and group_name = any(${counted}::text[])` : sql``;
+    const countedTags = [...groups].flatMap(([name, { tagLimits = {} }]) =>
+      Object.entries(tagLimits)
+        .filter(([, limits]) => limitsCount(limits, "money"))
+        .map(([tag]) => `${name} ${tag}`),
+    );
+    const ofGroups = {
+      key: sql`usage_days where true`,
+      group: sql`usage_days where true`,
+      account: sql`usage_days where group_name = any(${counted}::text[])`,
+      tag: sql`label_days where kind = 'tag' and group_name || ' ' || value = any(${countedTags}::text[])`,
+    }[scope];
     const { rows } = await sql<{ name: string } & Spent>`
-      select ${column} as name, ${sql.join(sums)} from usage_days
-      where ${column} = any(${[...names]}::text[]) ${ofGroups} group by 1`.execute(this.#options.database);
+      select ${column} as name, ${sql.join(sums)} from ${ofGroups}
+      and ${column} = any(${[...names]}::text[]) group by 1`.execute(this.#options.database);
     return rows.map(({ name, ...spent }) => [name, spent]);
   }
 }

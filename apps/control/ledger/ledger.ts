@@ -45,7 +45,7 @@ export interface Ledger {
 }
 
 export function startLedger(options: LedgerOptions): Ledger {
-  const { database, reads, redis, keyspace, usageDays, pseudonymOf, clock, log } = options;
+  const { database, reads, redis, keyspace, usageDays, pseudonymOf, catalogue, clock, log } = options;
   const partitions = new UsagePartitions(database, usageDays);
   const keyUsage = new KeyUsagePublisher(options);
   const insert = async (records: readonly UsageRecord[]) => {
@@ -56,6 +56,7 @@ export function startLedger(options: LedgerOptions): Ledger {
     const stored = await insertUsage(
       database,
       pseudonymOf === undefined ? records : records.map((record) => withPseudonyms(record, pseudonymOf)),
+      (tag) => [...catalogue().groups.values()].some(({ tagLimits = {} }) => Object.hasOwn(tagLimits, tag)),
     );
     keyUsage.changed(new Set(records.map(({ keyId }) => keyId)));
     return stored;

@@ -9,6 +9,7 @@ import { answerBytesMax, probabilityBytes, tokenBytes, usualAnswerBytesMax } fro
 import type { Demand } from "#operations/demand.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
 import { estimatedOutputTokensMax } from "../common/bounds.ts";
+import type { Labels } from "../common/labels.ts";
 import type { Admitted } from "./generation-request.ts";
 
 /** The estimate of an answer's length when the caller does not bound it. */
@@ -20,6 +21,7 @@ export interface LimitedRequest {
     http: { caller: KeyRecord };
     endpoint: { dialect: ConversationDialect; operation: OperationName };
     demand: Demand;
+    labels: Pick<Labels, "tags">;
   };
   admitted: Pick<Admitted, "id" | "model" | "maxWaitMs"> & { catalogue: Pick<Catalogue, "groups" | "version"> };
   /** The other models that may answer. */

@@ -14,11 +14,13 @@ import {
   type LimitName,
   type Limits,
   limitedSubjectsOf,
+  limitedTagsOf,
   type Reservation,
   requestLimitsOf,
   reservationOf,
   type Standing,
   type Standings,
+  tagIn,
   type Used,
   usageLimitsOf,
 } from "#access/rate-limits.ts";
@@ -108,6 +110,8 @@ export class RateLimiter {
   #catalogue: ReturnType<RateLimiterOptions["catalogue"]> | undefined;
   #keysVersion = 0;
   readonly #subjects = new WeakMap<KeyRecord, { group: GroupLimits | undefined; subjects: LimitedSubject[] }>();
+  /** The same for requests with tags that have limits, by these tags. */
+  readonly #taggedSubjects = new WeakMap<readonly LimitedSubject[], Map<string, LimitedSubject[]>>();
 
   constructor(options: RateLimiterOptions) {
     this.#options = options;
@@ -121,7 +125,7 @@ export class RateLimiter {
    * caller without limits costs none, and gets undefined. Rejects when Redis does not answer.
    */
   admit(request: LimitedRequest): Promise<Result<Reserved>> | undefined {
-    const subjects = this.#subjectsOf(request.request.http.caller);
+    const subjects = this.#subjectsOf(request.request.http.caller, request.request.labels.tags);
     return subjects.length === 0 ? undefined : this.#admit(request, subjects);
   }
 
@@ -299,7 +303,8 @@ export class RateLimiter {
   /** Without money, only models that cost nothing may answer. */
   async #attempt(request: LimitedRequest): Promise<Attempt> {
     const { fallbacks } = request;
-    const subjects = this.#subjectsOf(this.#options.keys.latestOf(request.request.http.caller));
+    const { http, labels } = request.request;
+    const subjects = this.#subjectsOf(this.#options.keys.latestOf(http.caller), labels.tags);
     const own = estimatedNanoOf(request, request.admitted.model);
     const dearest = Math.max(own, ...fallbacks.map((fallback) => estimatedNanoOf(request, fallback)));
     const reserved = await this.#reserve(request, subjects, dearest);
@@ -422,15 +427,26 @@ export class RateLimiter {
   }
 
   /** The same array while neither the key nor its group changes: its requests share scripts. */
-  #subjectsOf(caller: KeyRecord): readonly LimitedSubject[] {
+  #subjectsOf(caller: KeyRecord, tags?: readonly string[]): readonly LimitedSubject[] {
     const group = this.#options.catalogue().groups.get(caller.group);
-    const present = this.#subjects.get(caller);
-    if (present !== undefined && present.group === group) return present.subjects;
-    const subjects = limitedSubjectsOf(caller, group);
-    this.#subjects.set(caller, { group, subjects });
-    return subjects;
+    let present = this.#subjects.get(caller);
+    if (present === undefined || present.group !== group) {
+      present = { group, subjects: limitedSubjectsOf(caller, group) };
+      this.#subjects.set(caller, present);
+    }
+    const { subjects } = present;
+    if (group?.tagLimits === undefined || tags === undefined) return subjects;
+    const name = limitedTagsOf(group, tags).join();
+    const byTags = this.#taggedSubjects.get(subjects) ?? new Map<string, LimitedSubject[]>();
+    const tagged = byTags.get(name) ?? limitedSubjectsOf(caller, group, tags);
+    if (byTags.size >= tagSetsMax) byTags.clear();
+    this.#taggedSubjects.set(subjects, byTags.set(name, tagged));
+    return tagged;
   }
 }
+
+/** Sets of tags of one key whose subjects are kept. */
+const tagSetsMax = 100;
 
 /**
  * The estimated cost of the request if this model answers: nothing only where nothing can cost,
@@ -483,7 +499,7 @@ function limitFailureOf(
   { subject, limit, isSpent, retryMs }: Extract<LimitDecision, { kind: "refused" }>,
   currency: string,
 ): Failure {
-  const who = whose[subject.scope];
+  const who = subject.scope === "tag" ? `The tag ${JSON.stringify(tagIn(subject.name))}` : whose[subject.scope];
   const seconds = Math.max(1, wholeSecondsOf(retryMs));
   const retry = `try again in ${seconds} s.`;
   if (!isBudget(limit))
