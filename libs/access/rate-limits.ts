@@ -41,7 +41,7 @@ export interface GroupLimits {
 export const tagNameOf = (account: string | undefined, tag: string): string => `${account ?? ""} ${tag}`;
 export const tagIn = (name: string): string => name.slice(name.indexOf(" ") + 1);
 
-/** Those of the tags that have limits, in one order. */
+/** The tags among these that have limits, in one order. */
 export const limitedTagsOf = ({ tagLimits = {} }: GroupLimits, tags: readonly string[]): string[] =>
   [...new Set(tags)].filter((tag) => Object.hasOwn(tagLimits, tag)).sort();
 
