@@ -301,6 +301,15 @@ export const linePauseMs = 1_000;
 export const linePauseMsMax = 60_000;
 /** How long running lines may take when the process stops. */
 export const lineDrainMs = 5_000;
+/**
+ * A vendor's batch whose submission had no result is looked for after this time: then no worker
+ * submits it any more.
+ */
+export const vendorFindMs = 60_000;
+/** How often a vendor's batch is submitted that the vendor did not have. */
+export const vendorSubmissionsMax = 2;
+/** Before the end of the completion window, lines without an answer of the vendor run one by one. */
+export const vendorReserveMs = 2 * 3_600_000;
 /** Inputs that one process checks for the console at the same time. */
 export const batchChecksMax = 2;
 /** The time in which a batch is executed. */

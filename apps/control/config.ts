@@ -196,6 +196,13 @@ const startSettings = {
     10_000,
     "Requests of batches that one control process has under way at most. It sends fewer while ingresses are busy.",
   ),
+  vendorBatchPollSeconds: integerSetting(
+    "VENDOR_BATCH_POLL_SECONDS",
+    60,
+    1,
+    3_600,
+    "How often the state of a vendor's batch is asked for, at upstreams with `batchApi`.",
+  ),
   batchLinesMax: integerSetting(
     "BATCH_LINES_MAX",
     0,

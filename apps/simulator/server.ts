@@ -10,6 +10,7 @@ import { type Dialect, Refused, type SentFault, type SimulatedRequest } from "./
 import { openaiErrorBody } from "./dialects/openai.ts";
 import { dialects } from "./dialects/registry.ts";
 import { createJournal, type Journal } from "./journal.ts";
+import { type BatchRequest, isBatchPath, OpenAiBatches } from "./openai-batches.ts";
 import { type Playing, playEvents, playRefusal, playWhole, sendJson } from "./play.ts";
 import { createPromptCaches } from "./prompt-cache.ts";
 import { countedTokensOf, createRateLimits, openaiLimitHeaders } from "./rate-limits.ts";
@@ -151,12 +152,14 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
     const headers: OutgoingHttpHeaders = { [dialect?.requestIdHeader ?? "x-request-id"]: requestId };
     const playing = { response, wheel, journal, entry, errorBody, headers, retryInBody: dialect?.retryInBody ?? false };
     const refuse = (status: number, message: string) => playRefusal(playing, status, errorBody({ status, message }));
-    if (dialect === undefined) return refuse(404, `There is no ${method} ${path}.`);
+    const isBatch = isBatchPath(path);
+    if (dialect === undefined && !isBatch) return refuse(404, `There is no ${method} ${path}.`);
     const { authorization } = request.headers;
-    const credential = dialect.credentialOf?.({ query, headers: request.headers });
+    const credential = dialect?.credentialOf?.({ query, headers: request.headers });
     const isAuthenticated = authorization === `Bearer ${key}` || credential === key;
     if (key !== undefined && !isAuthenticated) return refuse(401, "The credential is missing or wrong.");
     if (read.kind === "bad") return refuse(bytes === undefined ? 413 : 400, read.fault);
+    if (dialect === undefined) return answerBatches(playing, { method, path, query, body, authorization });
     const settings = settingsFor(model, headerOf(request, "x-simulate"), defaults);
     if (settings.kind === "bad") return refuse(400, settings.fault);
     const scope = `${credential ?? authorization} ${model}`;
@@ -177,6 +180,31 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
         cache: settings.value.promptCache ? cacheOf(scope) : undefined,
       },
     );
+  };
+
+  const batches = new OpenAiBatches(async (path, body, authorization) => {
+    const address = server.address() as AddressInfo;
+    const response = await fetch(`http://${host.includes(":") ? `[${host}]` : host}:${address.port}${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...(authorization !== undefined && { authorization }) },
+      body,
+    });
+    const requestId = response.headers.get("x-request-id") ?? "";
+    return { status: response.status, requestId, text: await response.text() };
+  });
+
+  const answerBatches = (playing: Omit<Playing, "settings">, request: BatchRequest) => {
+    const { response, headers } = playing;
+    try {
+      const answer = batches.answer(request);
+      const isFile = typeof answer === "string";
+      response.writeHead(200, { ...headers, "content-type": isFile ? "application/octet-stream" : "application/json" });
+      response.end(isFile ? answer : JSON.stringify(answer));
+      journal.close(playing.entry, "completed");
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      playRefusal(playing, error.fault.status, playing.errorBody(error.fault));
+    }
   };
 
   const perform = (dialect: Dialect, playing: Playing, request: Omit<SimulatedRequest, "settings">) => {

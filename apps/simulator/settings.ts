@@ -16,6 +16,7 @@ type Kind =
 type Setting = Kind & { description: string };
 
 const reasoningForms = ["content", "field", "details", "parts", "call"] as const;
+const batchFaults = ["fail", "expire", "hold", "refuse"] as const;
 const usageModes = ["asked", "always", "never", "every"] as const;
 const delayMsMax = 3_600_000;
 const tokensMax = 200_000;
@@ -129,6 +130,12 @@ export const settingTable = {
     "Fault: this token's event (counted from 1), or the next token's with an event, is broken JSON; the stream continues.",
   ),
   "no-end": { kind: "flag", description: "Fault: everything except the terminator is sent." },
+  batch: {
+    kind: "choice",
+    of: batchFaults,
+    description:
+      "Fault of a batch with this model: it fails at its check, it expires after half of its requests, it answers none until it is cancelled, or it is refused.",
+  },
   "fail-first": integer(
     1,
     1_000_000,

@@ -354,3 +354,14 @@ export const measuringWorkersMax = 1_000;
 export const bindingsMax = 100_000;
 /** Announcements that a worker reads at a time. */
 export const announcementsReadMax = 1_000;
+
+/** One call of a vendor's API of batches: two of them are in the time of control's call. */
+export const vendorCallMs = 25_000;
+export const vendorCallBytesMax = 8 << 20;
+/** The most bytes of one answer of a vendor's batch, and of those that are in Redis at once. */
+export const vendorAnswerBytesMax = 64 << 20;
+export const vendorAnswersBytesMax = 8 << 20;
+/** Pages of 100 objects in which a batch is looked for. */
+export const vendorPagesMax = 20;
+/** How long requests and answers of a vendor's batch are in Redis. */
+export const vendorRequestsLifeMs = 3_600_000;

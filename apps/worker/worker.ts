@@ -5,7 +5,7 @@ import type { Registry } from "prom-client";
 import { catalogueStatusOf } from "#catalogue/log.ts";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import { followStoredCatalogue } from "#catalogue/publication.ts";
-import { listenForTests, type UpstreamTest } from "#catalogue/upstream-test.ts";
+import { type UpstreamTest, upstreamTestKind } from "#catalogue/upstream-test.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import { type EventSink, EventStream, type Subscriber } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";
@@ -23,6 +23,8 @@ import { startProcessReports } from "#service/process-reports.ts";
 import { type Redis, withStartupTimeLimits } from "#service/redis.ts";
 import type { SecretFiles } from "#service/secret-files.ts";
 import { SharedClock } from "#service/shared-clock.ts";
+import { type VendorBatchCall, vendorBatchKind } from "#service/vendor-batch.ts";
+import { listenForCalls } from "#service/worker-calls.ts";
 import { registerTracingMetrics, type Tracing } from "#tracing/tracing.ts";
 import { AnswerMemory } from "./answer/answer-memory.ts";
 import { AttachmentBudget } from "./attachments/attachment-budget.ts";
@@ -58,6 +60,7 @@ import { StoredCredentials } from "./stored-credentials.ts";
 import { isProxied } from "./upstream/connections.ts";
 import { testUpstream } from "./upstream/upstream-test.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
+import { VendorBatches } from "./upstream/vendor-batches.ts";
 
 /** The worker owns what it is given, and closes it. */
 export interface WorkerDeps {
@@ -181,6 +184,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     clock,
     (owner, now) => usage.heard(owner, now),
   );
+  const vendorBatches = new VendorBatches({ redis, keyspace, upstreams, catalogue: catalogue.current });
   const intake = new Intake();
   const attemptDeps: AttemptDeps = {
     clock,
@@ -194,6 +198,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     targetMeasures,
     preparationThread,
     answerMemory,
+    vendorBatches,
     answerPace: new AnswerPace(() => intake.gathersChunks),
     attachmentsFor: attachments.forKey,
     readBody: (generation) => redis.getBuffer(deps.redis.keyspace.body(generation)),
@@ -255,9 +260,12 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
       log,
     }),
   );
-  const run = (test: UpstreamTest) =>
-    testUpstream(test, { environment: secrets.environment, secrets: config.credentialsSecrets, clock });
-  opened.defer(await listenForTests({ redis, subscriber, keyspace, self: relay.mailbox.self, run }));
+  const testDeps = { environment: secrets.environment, secrets: config.credentialsSecrets, clock };
+  const run = {
+    [upstreamTestKind]: (test: UpstreamTest) => testUpstream(test, testDeps),
+    [vendorBatchKind]: (call: VendorBatchCall) => vendorBatches.run(call),
+  };
+  opened.defer(await listenForCalls({ redis, subscriber, keyspace, self: relay.mailbox.self, run }));
   const operations = createOperations({ ...own, metrics: registry });
   opened.defer(() => operations.close());
   return new RunningWorker({ config, bounds, clock, relay, intake, queues, operations }, opened.move());

@@ -276,6 +276,11 @@ const upstream = Type.Object(
           "Whether the vendor's limits of tokens count the most tokens that a request allows for its answer (`max_tokens` and its like), instead of those of the answer. Default: true at OpenAI, Azure, Cerebras and Bedrock, by the host of `baseUrl`, otherwise false.",
       }),
     ),
+    batchApi: Type.Boolean({
+      default: false,
+      description:
+        "Requests of batches for this upstream are sent as batches of its vendor, where it has them for the request: OpenAI's `/batches` and what is compatible with it. They are sent with the first credential. The vendor has up to a day for them. See docs/batches.md.",
+    }),
     prefill: Type.Boolean({
       default: false,
       description:

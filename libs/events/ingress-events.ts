@@ -91,6 +91,8 @@ export interface GenerationEnded extends GenerationEvent {
   readonly bill: Bill | undefined;
   /** Undefined if no upstream was called. */
   readonly source: Source | undefined;
+  /** A line of a batch that waits for its vendor's batch, and is sent again then. */
+  readonly isDeferred?: boolean;
   /** Counted from 1; 0 if it was never dispatched. */
   readonly attempt: number;
   /**

@@ -80,6 +80,21 @@ const generationJobSchema = Type.Object({
       description: "An operator's trial: these targets count as failing, and each one passed over is in the call log.",
     }),
   ),
+  vendorBatch: Type.Optional(
+    Type.Object(
+      {
+        name: Type.String({ maxLength: 200 }),
+        place: Type.Integer({ minimum: 0 }),
+        answeredBy: Type.Optional(
+          Type.Object(
+            { upstream: Type.String(), model: Type.String() },
+            { description: "The target whose answer is in Redis." },
+          ),
+        ),
+      },
+      { description: "The vendor's batch in which a request of a batch may be sent, or was." },
+    ),
+  ),
   traceparent: Type.Optional(
     Type.String({
       maxLength: 200,
@@ -205,6 +220,8 @@ export interface AnswerEnd {
   model?: string;
   /** Absent for an answer without an upstream. */
   source?: AnswerSource;
+  /** The request waits for its vendor's batch, so this is no answer to it. */
+  isDeferred?: true;
 }
 
 /**
@@ -254,8 +271,13 @@ export function decodeHead(payload: Buffer): AnswerHead | undefined {
 }
 
 export function decodeEnd(payload: Buffer): AnswerEnd {
-  const { usage, model, source } = (parsed(payload) ?? {}) as Partial<AnswerEnd>;
-  return { usage: usage ?? null, ...(typeof model === "string" && { model }), ...(source && { source }) };
+  const { usage, model, source, isDeferred } = (parsed(payload) ?? {}) as Partial<AnswerEnd>;
+  return {
+    usage: usage ?? null,
+    ...(typeof model === "string" && { model }),
+    ...(source && { source }),
+    ...(isDeferred === true && { isDeferred }),
+  };
 }
 
 /** Undefined if the payload is malformed. */

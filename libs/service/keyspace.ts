@@ -140,12 +140,17 @@ export function keyspaceOf(namespace: string, protocols: Protocols = ownProtocol
      * (libs/service/generation-commands.ts).
      */
     commands: `${lasting}:commands`,
+    /** Pub/sub channel: calls of control, each for one worker (worker-calls.ts). */
+    workerCalls: `${lasting}:worker-calls`,
+    /** The answer to such a call (JSON). */
+    workerAnswer: (id: string) => `${namespace}:worker-answer:${id}`,
     /**
-     * Pub/sub channel: tests of upstreams, each for one worker (libs/catalogue/upstream-test.ts).
+     * Hash: the place of a request in a chunk of a batch → its body for the vendor's batch;
+     * `target` → where it is sent (JSON, libs/relay/vendor-batch.ts).
      */
-    upstreamTests: `${lasting}:upstream-tests`,
-    /** The result of a test (JSON). */
-    upstreamTestAnswer: (id: string) => `${namespace}:upstream-test:${id}`,
+    vendorRequests: (batch: string) => `${namespace}:vendor-requests:${batch}`,
+    /** Hash: the place of a request in a chunk of a batch → the body of its answer. */
+    vendorAnswers: (batch: string) => `${namespace}:vendor-answers:${batch}`,
     /** Hash: a process → its answer to a command (JSON). */
     commandAnswers: (command: string) => `${namespace}:command:${command}`,
     /** Expires when the next rewrite of Redis' append-only file is due. */

@@ -139,3 +139,7 @@ export async function readProcessReports(redis: Redis, keyspace: Keyspace, now: 
 export async function requestDrain(redis: Redis, keyspace: Keyspace, id: string): Promise<void> {
   await redis.hset(keyspace.drains, id, "1");
 }
+
+/** The name of a worker that takes calls; undefined if none does. `now` in epoch milliseconds. */
+export const readyWorkerIn = (reports: readonly ProcessReport[], now: number): string | undefined =>
+  reports.find(({ role, at, notReady }) => role === "worker" && now - at <= lateReportMs && notReady === undefined)?.id;

@@ -2,6 +2,7 @@
  * Takes the input of a batch: checks every line, and stores the lines in chunks. Nothing runs
  * before all of it was checked. An interrupted intake is repeated from the start.
  */
+import { type InputLine, linesOf } from "#wire/lines.ts";
 import { batchLineBytesMax, chunkBytesMax, chunkLinesMax, inputRunsMax } from "../bounds.ts";
 import { deleteInputs } from "./batch-results.ts";
 import { type AcceptedInput, acceptBatch, type Batch, rejectBatch } from "./batch-rows.ts";
@@ -10,7 +11,6 @@ import type { BatchContext } from "./context.ts";
 import type { RequestLine } from "./format.ts";
 import { batchFormats } from "./formats.ts";
 import { InputCheck, type InputFault } from "./input-check.ts";
-import { type InputLine, linesOf } from "./input-lines.ts";
 
 type BatchInput = Pick<Batch, "id" | "account" | "key_id" | "runs" | "dialect" | "endpoint" | "model">;
 

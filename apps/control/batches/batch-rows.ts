@@ -10,6 +10,7 @@ import type { BatchChunkRow, BatchRow } from "../database/tables.ts";
 import type { UnansweredReason } from "./format.ts";
 import type { InputFault } from "./input-check.ts";
 import { type BatchState, endStateOf, statesBefore } from "./state.ts";
+import type { VendorBatch } from "./vendor-batch.ts";
 
 export type Batch = Selectable<BatchRow>;
 export type Chunk = Selectable<BatchChunkRow>;
@@ -102,7 +103,8 @@ export async function claimChunk(
       from (select id from ranked order by chunks, turn nulls first, created_at, id) b
       cross join lateral (
         select batch_id, place from batch_chunks
-        where batch_id = b.id and not is_done and ${isFree} order by place limit 1 for update skip locked
+        where batch_id = b.id and not is_done and ${isFree} and (poll_at is null or poll_at <= now())
+        order by place limit 1 for update skip locked
       ) c limit 1
     ), claimed as (
       update batches set claimed_at = now() from next where id = next.batch_id
@@ -149,6 +151,38 @@ export const releaseChunks = async (database: Database, runs: readonly ChunkRun[
     update batch_chunks c set lease_until = null
     from json_to_recordset(${JSON.stringify(runs)}::json) as r(batch_id text, place int, runs int)
     where c.batch_id = r.batch_id and c.place = r.place and c.runs = r.runs`.execute(database);
+};
+
+/** False for a run that has lost its chunk. */
+export async function setVendorBatch(
+  database: Database,
+  { batch_id, place, runs }: ChunkRun,
+  vendorBatch: VendorBatch,
+): Promise<boolean> {
+  const { numUpdatedRows } = await database
+    .updateTable("batch_chunks")
+    .set({ vendor_batch: JSON.stringify(vendorBatch) })
+    .where("batch_id", "=", batch_id)
+    .where("place", "=", place)
+    .where("runs", "=", runs)
+    .where("is_done", "=", false)
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
+}
+
+/** Gives a chunk back that waits for its vendor. */
+export const postponeChunk = async (
+  database: Database,
+  { batch_id, place, runs }: ChunkRun,
+  waitMs: number,
+): Promise<void> => {
+  await database
+    .updateTable("batch_chunks")
+    .set({ lease_until: null, poll_at: sql<Date>`now() + ${waitMs} * interval '1 millisecond'` })
+    .where("batch_id", "=", batch_id)
+    .where("place", "=", place)
+    .where("runs", "=", runs)
+    .execute();
 };
 
 /** Adds stored results to a chunk. False for a run that has lost it. */
@@ -340,6 +374,7 @@ export async function cancelBatch(database: Database, id: string, now: Date): Pr
       .where("id", "=", id)
       .where("state", "=", "in_progress")
       .execute();
+    await transaction.updateTable("batch_chunks").set({ poll_at: null }).where("batch_id", "=", id).execute();
     await transaction
       .updateTable("batches")
       .set({ ...changed, ...noCounts, state: "cancelled", ended_at: now })

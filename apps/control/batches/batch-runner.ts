@@ -29,9 +29,11 @@ import type { BatchContext } from "./context.ts";
 import type { SendLine } from "./line-sender.ts";
 import { LineSlots } from "./line-slots.ts";
 import type { BatchState } from "./state.ts";
+import type { VendorBatches } from "./vendor-batch.ts";
 
 export interface BatchRunnerOptions extends BatchContext {
   send: SendLine;
+  vendors: VendorBatches;
   /** Lines that this process has under way at most. */
   concurrency: number;
   /** How late ingresses and workers do what is due: milliseconds, the 99th percentile. */

@@ -150,7 +150,7 @@ export async function viewsOf(database: Database, batches: readonly Batch[]): Pr
         sql<number>`sum(${sql.ref(name)})::int`.as(name),
       ),
       sql<number>`coalesce(sum(lines - succeeded - errored - cancelled - expired)
-        filter (where not is_done and lease_until >= now()), 0)::int`.as("running"),
+        filter (where not is_done and (lease_until >= now() or vendor_batch is not null)), 0)::int`.as("running"),
     ])
     .where("batch_id", "in", ids)
     .groupBy("batch_id")

@@ -3,9 +3,19 @@
  * as they come, at the end in the order of the lines. A line whose result is stored never runs
  * again.
  */
+import { once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Clock } from "#service/clock.ts";
-import { linePauseMs, orderedBytesMax, segmentBytesMax, segmentEveryMs } from "../bounds.ts";
+import type { VendorBatchAnswer, VendorBatchCall } from "#service/vendor-batch.ts";
+import {
+  linePauseMs,
+  orderedBytesMax,
+  segmentBytesMax,
+  segmentEveryMs,
+  vendorFindMs,
+  vendorReserveMs,
+  vendorSubmissionsMax,
+} from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import {
   addSegment,
@@ -15,6 +25,8 @@ import {
   completeChunk,
   keepSegments,
   type LineCounts,
+  postponeChunk,
+  setVendorBatch,
   stopBatch,
 } from "./batch-rows.ts";
 import {
@@ -29,15 +41,17 @@ import {
 } from "./chunk-format.ts";
 import { isSuccess, type LineOutcome, type UnansweredReason } from "./format.ts";
 import { batchFormats } from "./formats.ts";
-import type { SendLine } from "./line-sender.ts";
+import type { SendLine, VendorLine } from "./line-sender.ts";
 import type { LineSlots } from "./line-slots.ts";
 import { type LineAttempts, type LineVerdict, pauseMsOf, verdictOf } from "./line-verdict.ts";
 import type { BatchObjects } from "./ports.ts";
+import type { VendorBatch, VendorBatches } from "./vendor-batch.ts";
 
 export interface ChunkRunDeps {
   database: Database;
   objects: BatchObjects;
   send: SendLine;
+  vendors: VendorBatches;
   slots: LineSlots;
   clock: Clock;
   /** Called when no line waits any more. */
@@ -67,6 +81,11 @@ export class ChunkRun {
   readonly #source: ChunkSource;
   readonly #draining = new AbortController();
   readonly #ending = new AbortController();
+  /** The lines with results. */
+  readonly #done = new Set<number>();
+  /** The lines that wait for the vendor's batch, until it has them. */
+  #deferred: number[] = [];
+  #vendor: VendorBatch | null;
   #progress: BatchProgress;
   #results: LineResult[] = [];
   #resultBytes = 0;
@@ -82,6 +101,7 @@ export class ChunkRun {
     this.#source = source;
     this.#progress = source.batch;
     this.#segments = [...source.chunk.segments];
+    this.#vendor = source.chunk.vendor_batch;
     this.waitingLines = source.chunk.lines;
   }
 
@@ -114,18 +134,59 @@ export class ChunkRun {
       input === undefined
         ? Array.from({ length: chunk.lines }, () => ({ customId: undefined, body: Buffer.alloc(0) }))
         : decodeInput(input);
-    const stored = await this.#storedPlaces();
-    this.waitingLines = chunk.lines - stored.size;
+    for (const place of await this.#storedPlaces()) this.#done.add(place);
+    try {
+      const waitMs = await this.#runToEnd(lines, input === undefined);
+      await this.#flush();
+      if (waitMs === undefined) await this.#complete(batch, chunk);
+      else await this.#postpone(waitMs);
+    } catch (error) {
+      if (!(error instanceof RunEnded)) throw error;
+    }
+  }
+
+  /** Resolves to how long the chunk waits for its vendor; undefined once all lines have results. */
+  async #runToEnd(lines: readonly ChunkLine[], isLost: boolean): Promise<number | undefined> {
+    const { batch, chunk } = this.#source;
+    const name = `${batch.id}-${chunk.place}-${chunk.runs}`;
+    for (;;) {
+      const vendor = this.#vendor;
+      if (vendor !== null && !vendor.isOver) {
+        const waitMs = await this.#followVendor(vendor, lines);
+        if (waitMs !== undefined) return waitMs;
+        continue;
+      }
+      const all = lines.keys();
+      const mayDefer =
+        vendor === null && !isLost && this.#leftMs > 2 * vendorReserveMs && this.#deps.vendors.arePossible();
+      await this.#runLines(lines, all, mayDefer ? { name } : undefined, isLost ? "lost" : undefined);
+      if (this.#deferred.length === 0) return undefined;
+      await this.#deferTo(name);
+    }
+  }
+
+  /** Runs these lines, as far as they have no result. Rejects when one cannot be run now. */
+  async #runLines(
+    lines: readonly ChunkLine[],
+    places: Iterable<number>,
+    vendorLine: Omit<VendorLine, "place"> | undefined,
+    lostReason?: UnansweredReason,
+  ): Promise<void> {
+    const left = [...places].filter((place) => !this.#done.has(place));
+    const isAnswered = vendorLine?.answeredBy !== undefined;
+    this.waitingLines = left.length;
     const running = new Set<Promise<void>>();
     const failures: unknown[] = [];
     const failed = (error: unknown) => void failures.push(error);
     try {
-      for (const [place, line] of lines.entries()) {
-        if (stored.has(place)) continue;
-        const reason = input === undefined ? "lost" : await this.#begin();
+      for (const place of left) {
+        const line = lines[place] as ChunkLine;
+        const reason = lostReason ?? (await this.#begin({ isAnswered }));
         if (--this.waitingLines === 0) this.#deps.wake();
         const one = (
-          reason === undefined ? this.#runLine(place, line) : this.#add(place, line, { kind: "unanswered", reason })
+          reason === undefined
+            ? this.#runLine(place, line, vendorLine && { ...vendorLine, place })
+            : this.#add(place, line, { kind: "unanswered", reason })
         ).catch(failed);
         running.add(one);
         void one.then(() => running.delete(one));
@@ -138,9 +199,7 @@ export class ChunkRun {
     await Promise.all(running);
     await this.#flush().catch(failed);
     const [failure] = failures;
-    if (failure instanceof RunEnded) return;
     if (failure !== undefined) throw failure;
-    await this.#complete(batch, chunk);
   }
 
   /** The lines with a stored result. A line whose result the object store has lost runs again. */
@@ -166,13 +225,20 @@ export class ChunkRun {
    * Waits for the end of a pause and for a slot. Resolves to why the line is not executed;
    * undefined if it has a slot now. `earliest` is on the process's clock.
    */
-  async #begin(earliest = Number.NEGATIVE_INFINITY): Promise<UnansweredReason | undefined> {
+  async #begin({
+    earliest = Number.NEGATIVE_INFINITY,
+    isAnswered = false,
+  }: {
+    earliest?: number;
+    /** The vendor has answered it, so it is executed. */
+    isAnswered?: boolean;
+  }): Promise<UnansweredReason | undefined> {
     const { pause } = this.#source;
     const { slots, clock } = this.#deps;
     const { signal } = this.#draining;
     for (;;) {
       signal.throwIfAborted();
-      const reason = this.#unansweredReason();
+      const reason = isAnswered ? undefined : this.#unansweredReason();
       if (reason !== undefined) return reason;
       const waitMs = Math.max(pause.until, earliest) - clock.now();
       if (waitMs > 0) {
@@ -180,7 +246,8 @@ export class ChunkRun {
         continue;
       }
       await slots.take();
-      const mayBegin = !signal.aborted && pause.until <= clock.now() && this.#unansweredReason() === undefined;
+      const isDue = !signal.aborted && pause.until <= clock.now();
+      const mayBegin = isDue && (isAnswered || this.#unansweredReason() === undefined);
       if (mayBegin) return undefined;
       slots.free();
     }
@@ -196,12 +263,12 @@ export class ChunkRun {
   }
 
   /** Runs a line that has a slot until it has a result. */
-  async #runLine(place: number, line: ChunkLine): Promise<void> {
+  async #runLine(place: number, line: ChunkLine, vendorLine: VendorLine | undefined): Promise<void> {
     const { pause, batch } = this.#source;
     const { slots, clock, database } = this.#deps;
     const attempts: LineAttempts = { failures: 0, breaks: 0, waits: 0 };
     for (;;) {
-      const verdict = await this.#send(place, line, attempts);
+      const verdict = await this.#send(place, line, { attempts, vendorLine });
       if (verdict.kind === "result") {
         if (verdict.stops !== undefined) pause.stopReason = verdict.stops;
         slots.answered();
@@ -211,6 +278,7 @@ export class ChunkRun {
       if ("isBusy" in verdict && verdict.isBusy) slots.reduce();
       // Only now, so that the next line knows all this.
       slots.free();
+      if (verdict.kind === "deferred") return void this.#deferred.push(place);
       if (verdict.kind === "unanswered") return await this.#add(place, line, verdict);
       if (verdict.kind === "result") {
         await this.#add(place, line, { ...verdict.answer, kind: "answered" });
@@ -220,15 +288,20 @@ export class ChunkRun {
       }
       attempts[verdict.kind]++;
       this.waitingLines++;
-      const reason = await this.#begin(until);
+      const reason = await this.#begin({ earliest: until, isAnswered: vendorLine?.answeredBy !== undefined });
       this.waitingLines--;
       if (reason !== undefined) return await this.#add(place, line, { kind: "unanswered", reason });
     }
   }
 
-  async #send(place: number, line: ChunkLine, attempts: LineAttempts): Promise<LineVerdict> {
+  async #send(
+    place: number,
+    line: ChunkLine,
+    { attempts, vendorLine }: { attempts: LineAttempts; vendorLine: VendorLine | undefined },
+  ): Promise<LineVerdict> {
     const { chunk, batch, keyHash } = this.#source;
     const { signal } = this.#ending;
+    const runs = chunk.runs - 1 - (this.#vendor?.waits ?? 0);
     const request = {
       keyHash,
       batch: batch.id,
@@ -236,7 +309,8 @@ export class ChunkRun {
       body: line.body,
       generationId: `gen_${lineIdOf(batch.id, chunk.first_line + place)}`,
       receivedAt: chunk.started_at?.getTime() ?? 0,
-      sends: (chunk.runs - 1) * sendsPerRun + Math.min(attempts.failures + attempts.breaks, sendsPerRun - 1),
+      sends: runs * sendsPerRun + Math.min(attempts.failures + attempts.breaks, sendsPerRun - 1),
+      vendorLine,
     };
     try {
       return verdictOf(await this.#deps.send(request, signal), attempts);
@@ -252,6 +326,7 @@ export class ChunkRun {
     const format = batchFormats[batch.dialect];
     const bytes = format.write(line, lineIdOf(batch.id, chunk.first_line + place), outcome);
     const kind = format.hasErrorFile && !isSuccess(outcome) ? "error" : "output";
+    this.#done.add(place);
     this.#results.push({ place, kind, bytes });
     this.#resultBytes += bytes.length;
     this.#counts[countOf(outcome)]++;
@@ -311,13 +386,118 @@ export class ChunkRun {
     await objects.delete(account, objectsOf(batch, { ...chunk, segments: outdated })).catch(() => undefined);
   }
 
+  /** The time until the end of the completion window. */
+  get #leftMs(): number {
+    return this.#progress.expires_at.getTime() - this.#deps.clock.epoch();
+  }
+
+  /** The lines that the gateway has deferred are a batch of the vendor. */
+  async #deferTo(name: string): Promise<void> {
+    const places = this.#deferred;
+    this.#deferred = [];
+    const target = await this.#stored(() => this.#deps.vendors.targetOf(name));
+    await this.#setVendor({
+      ...{ name, places, submissions: 0, submittedAt: 0, id: null, waits: 0, lastWaitingRun: 0 },
+      target: target ?? { upstream: "", credential: null, path: "", model: "", headers: {} },
+      isOver: target === undefined,
+    });
+  }
+
+  /**
+   * The next step of the vendor's batch. Resolves to how long it is waited for; undefined if there
+   * is more to do now.
+   */
+  async #followVendor(vendor: VendorBatch, lines: readonly ChunkLine[]): Promise<number | undefined> {
+    if (vendor.id !== null) return this.#readVendor(vendor, vendor.id, lines);
+    return vendor.submissions === 0 ? this.#submit(vendor) : this.#find(vendor);
+  }
+
+  async #submit(vendor: VendorBatch): Promise<number | undefined> {
+    const { vendors, clock } = this.#deps;
+    const submitted = { ...vendor, submissions: vendor.submissions + 1, submittedAt: clock.epoch() };
+    // First, so that it is looked for if this process or the worker ends now.
+    await this.#setVendor(submitted);
+    const answer = await this.#callVendor({ ...vendor, action: "submit" });
+    if (answer.kind === "refused") await this.#setVendor({ ...submitted, isOver: true });
+    if (answer.kind === "submitted") await this.#setVendor({ ...submitted, id: answer.id });
+    if (answer.kind === "refused") return undefined;
+    return answer.kind === "submitted" ? vendors.pollMs : vendorFindMs;
+  }
+
+  /** Looks for a batch whose submission had no result. */
+  async #find(vendor: VendorBatch): Promise<number | undefined> {
+    const waitMs = vendor.submittedAt + vendorFindMs - this.#deps.clock.epoch();
+    if (waitMs > 0) return waitMs;
+    const answer = await this.#callVendor({ ...vendor, action: "find" });
+    if (answer.kind === "submitted") await this.#setVendor({ ...vendor, id: answer.id });
+    else if (answer.kind === "absent" && vendor.submissions < vendorSubmissionsMax) return this.#submit(vendor);
+    else if (answer.kind === "absent" || answer.kind === "refused") await this.#setVendor({ ...vendor, isOver: true });
+    else return this.#deps.vendors.pollMs;
+    return undefined;
+  }
+
+  /** Takes the vendor's answers once its batch is over. */
+  async #readVendor(vendor: VendorBatch, id: string, lines: readonly ChunkLine[]): Promise<number | undefined> {
+    const {
+      name,
+      target: { upstream, model },
+    } = vendor;
+    for (;;) {
+      const places = vendor.places.filter((place) => !this.#done.has(place));
+      const cancels = this.#unansweredReason() !== undefined || this.#leftMs < vendorReserveMs;
+      const answer = await this.#callVendor({ ...vendor, action: "read", id, places, cancels });
+      if (answer.kind === "running" || answer.kind === "unknown") return this.#deps.vendors.pollMs;
+      if (answer.kind === "ended") {
+        await this.#runLines(lines, answer.places, { name, answeredBy: { upstream, model } });
+        if (!answer.isWhole && answer.places.length > 0) continue;
+      }
+      // Files that are left here are deleted by the vendor in time.
+      await this.#callVendor({ ...vendor, action: "delete", id });
+      await this.#setVendor({ ...vendor, isOver: true });
+      return undefined;
+    }
+  }
+
+  /** Rejects when the run ends. */
+  async #callVendor(call: VendorBatchCall): Promise<VendorBatchAnswer> {
+    const { signal } = this.#draining;
+    signal.throwIfAborted();
+    const over = new AbortController();
+    const ended = once(signal, "abort", { signal: over.signal }).then(() => Promise.reject(signal.reason));
+    const answer = this.#deps.vendors
+      .call(call)
+      .catch((error): VendorBatchAnswer => ({ kind: "unknown", message: String(error) }));
+    return Promise.race([answer, ended]).finally(() => over.abort());
+  }
+
+  async #setVendor(vendor: VendorBatch): Promise<void> {
+    if (!(await this.#stored(() => setVendorBatch(this.#deps.database, this.chunk, vendor)))) throw new RunEnded();
+    this.#vendor = vendor;
+  }
+
+  /** Gives the chunk back until its vendor is asked again. */
+  async #postpone(waitMs: number): Promise<void> {
+    const { database, objects } = this.#deps;
+    const { batch, chunk } = this.#source;
+    const segments = this.#abandonedSegments(0);
+    await objects.delete(
+      batch.account,
+      segments.map((segment) => objectNames.segment(batch.id, chunk.place, segment)),
+    );
+    if (this.#vendor !== null)
+      await this.#setVendor({ ...this.#vendor, waits: this.#vendor.waits + 1, lastWaitingRun: chunk.runs });
+    await this.#stored(() => postponeChunk(database, chunk, waitMs));
+  }
+
   /**
    * Segments that runs before this one may have written, but not added, before they were killed:
    * the next one of theirs, and those in order.
    */
   #abandonedSegments(orderedCount: number): string[] {
     const runOf = (segment: string) => Number.parseInt(segment, 10);
-    return Array.from({ length: this.#source.chunk.runs - 1 }, (_, index) => index + 1).flatMap((run) => [
+    const first = (this.#vendor?.lastWaitingRun ?? 0) + 1;
+    const runs = Array.from({ length: Math.max(0, this.#source.chunk.runs - first) }, (_, index) => first + index);
+    return runs.flatMap((run) => [
       `${run}-${this.#segments.filter((segment) => runOf(segment) <= run).length}`,
       ...Array.from({ length: orderedCount }, (_, place) => `${run}-ordered-${place}`),
     ]);

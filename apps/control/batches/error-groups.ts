@@ -1,6 +1,7 @@
 /** The failed requests of a batch, grouped by what their results say. */
 import type { batchErrorOperations } from "#api/batch-errors.ts";
 import { type JsonObject, objectOf, parsedObject, plainObjectOf } from "#wire/json/parse.ts";
+import { linesOf } from "#wire/lines.ts";
 import type { Handlers } from "../api/handlers.ts";
 import {
   batchErrorBytesMax,
@@ -15,7 +16,6 @@ import type { BatchService } from "./context.ts";
 import { reasonTexts } from "./format.ts";
 import { type BatchDialect, batchFormats } from "./formats.ts";
 import { viewOf } from "./handlers.ts";
-import { linesOf } from "./input-lines.ts";
 
 /** `batches` is undefined where the gateway runs none. */
 export const batchErrorHandlers = (batches: BatchService | undefined): Handlers<typeof batchErrorOperations> => ({

@@ -3,6 +3,7 @@ import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
 import { objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import type { InputLine } from "#wire/lines.ts";
 import {
   batchBodyBytesMax,
   batchesShownDefault,
@@ -18,7 +19,7 @@ import { deleteBatch, deleteRefusedBatch, resultsOf } from "./batch-results.ts";
 import { type Batch, cancelBatch } from "./batch-rows.ts";
 import { type BatchView, createBatch, findBatch, listBatches } from "./batch-views.ts";
 import type { BatchService } from "./context.ts";
-import { type BodyPart, bodyOf, elementsOf, type InputLine } from "./input-lines.ts";
+import { type BodyPart, bodyOf, elementsOf } from "./input-lines.ts";
 import type { BatchState } from "./state.ts";
 
 type WithCall = { Params: { "*": string } };

@@ -2,6 +2,7 @@
 import type { batchOperations } from "#api/batches.ts";
 import type { AnswerOf, InputOf } from "#api/operation.ts";
 import { unitsOf } from "#ledger/money.ts";
+import { linesOf } from "#wire/lines.ts";
 import { within } from "../api/actor.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
@@ -16,7 +17,6 @@ import { storedResultsOf } from "./batch-results.ts";
 import { cancelBatch, queuedTokens } from "./batch-rows.ts";
 import { type BatchView, createBatch, viewsOf } from "./batch-views.ts";
 import type { BatchService } from "./context.ts";
-import { linesOf } from "./input-lines.ts";
 
 type ApiBatch = AnswerOf<(typeof batchOperations)["getBatch"]>;
 

@@ -4,9 +4,9 @@
  */
 import { hash } from "node:crypto";
 import { bytesPerToken } from "#dialects/usage.ts";
+import type { InputLine } from "#wire/lines.ts";
 import { type BatchFormat, type InputFaultCode, LineFault, type RequestLine } from "./format.ts";
 import { readLine } from "./formats.ts";
-import type { InputLine } from "./input-lines.ts";
 
 /** A fault of the input. `line` is null for one of the whole input. */
 export interface InputFault {

@@ -18,6 +18,15 @@ export interface LineRequest {
   receivedAt: number;
   /** How often the line was sent before. */
   sends: number;
+  vendorLine?: VendorLine | undefined;
+}
+
+/** The vendor's batch in which a line may be sent, or whose answer to it is in Redis. */
+export interface VendorLine {
+  name: string;
+  place: number;
+  /** The target whose answer is in Redis. */
+  answeredBy?: { upstream: string; model: string };
 }
 
 export interface LineAnswer {
@@ -81,6 +90,7 @@ export class LineSender implements AsyncDisposable {
       generation: line.generationId,
       receivedAt: String(line.receivedAt),
       sends: String(line.sends),
+      ...(line.vendorLine !== undefined && { vendorLine: JSON.stringify(line.vendorLine) }),
     };
     const signed = { receiver: "ingress", method: "POST", url } as const;
     const { statusCode, headers, body } = await this.#pool.request({

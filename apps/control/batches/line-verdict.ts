@@ -1,4 +1,5 @@
 /** Decides what follows from an attempt to get a line answered. */
+import { deferredStatus } from "#service/vendor-batch.ts";
 import { lineBreaksMax, linePauseMs, linePauseMsMax, lineSendsMax } from "../bounds.ts";
 import type { UnansweredReason } from "./format.ts";
 import type { LineAnswer, SendResult } from "./line-sender.ts";
@@ -16,6 +17,8 @@ export interface LineAttempts {
 export type LineVerdict =
   /** The line's result. `stops`: no further line of the batch would be answered. */
   | { kind: "result"; answer: LineAnswer; stops?: UnansweredReason }
+  /** The line waits for its vendor's batch. */
+  | { kind: "deferred" }
   /** There is no answer that the batch can have. */
   | { kind: "unanswered"; reason: UnansweredReason }
   /** The line is sent again after a pause; `concerns` tells for which lines it is. */
@@ -35,6 +38,7 @@ export function verdictOf(result: SendResult, { failures, breaks, waits }: LineA
       ? { kind: "breaks", concerns: "line", isBusy: true, pauseMs: pauseMsOf(breaks) }
       : { kind: "unanswered", reason: "no_answer" };
   const { status, isFinal, retryAfterMs } = result;
+  if (status === deferredStatus) return { kind: "deferred" };
   if (status === 401) return { kind: "result", answer: result, stops: "invalid_key" };
   if (status === 429 && isFinal) return { kind: "result", answer: result, stops: "budget_exhausted" };
   if (status < 429 || isFinal) return { kind: "result", answer: result };

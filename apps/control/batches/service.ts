@@ -20,6 +20,7 @@ import { addGeminiBatchRoutes } from "./gemini-routes.ts";
 import { LineSender } from "./line-sender.ts";
 import { addOpenAiBatchRoutes } from "./openai-routes.ts";
 import { batchFilesOf, batchObjectsOf } from "./storage.ts";
+import { vendorBatchesOf } from "./vendor-batch.ts";
 
 export interface BatchServiceOptions {
   database: Database;
@@ -102,7 +103,9 @@ export function openBatches(
   };
   const sender = new LineSender({ ingressUrl, secret: internalSecret, connectionsMax: batchConcurrency, clock });
   const delayMs = async () => delayOf(await readProcessReports(redis, keyspace, clock.epoch()), clock.epoch());
-  const runner = new BatchRunner({ ...context, send: sender.send, concurrency: batchConcurrency, delayMs, log });
+  const vendors = vendorBatchesOf({ redis, keyspace, clock }, catalogue, config.vendorBatchPollSeconds * 1_000);
+  const { send } = sender;
+  const runner = new BatchRunner({ ...context, send, vendors, concurrency: batchConcurrency, delayMs, log });
   const service: BatchService = { ...context, findFile: (account, id) => files.find(account, id), wake: runner.wake };
   addOpenAiBatchRoutes(server, service);
   addAnthropicBatchRoutes(server, service);

@@ -6,19 +6,21 @@ import { CatalogueFault } from "#catalogue/fault.ts";
 import { listedModelOf, readListPrices } from "#catalogue/list-prices.ts";
 import { type Entry, plainValueOf, type StoredDocument } from "#catalogue/stored.ts";
 import {
-  askWorker,
   checkedUpstreamOf,
   type OfferedModel,
   type TestedCall,
   type TestOutcome,
   typedCredentialName,
+  type UpstreamTest,
   type UpstreamTestResult,
+  upstreamTestKind,
 } from "#catalogue/upstream-test.ts";
 import { vendors } from "#catalogue/vendors.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
-import { lateReportMs, readProcessReports } from "#service/process-reports.ts";
+import { readProcessReports, readyWorkerIn } from "#service/process-reports.ts";
 import type { Redis } from "#service/redis.ts";
+import { callWorker } from "#service/worker-calls.ts";
 import { Fault } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
 import { recordChange } from "../database/change.ts";
@@ -147,21 +149,20 @@ async function run(
     throw new Fault("invalid", error.message, { members: { faults: error.lines } });
   }
   const now = clock.epoch();
-  const reports = await readProcessReports(redis, keyspace, now);
-  const worker = reports.find(
-    ({ role, at, notReady }) => role === "worker" && now - at <= lateReportMs && notReady === undefined,
-  );
+  const worker = readyWorkerIn(await readProcessReports(redis, keyspace, now), now);
   if (worker === undefined)
     throw new Fault("unavailable", "No worker runs, and only workers call upstreams. Start one.");
   await recordChange(context, "testUpstream", {
     subject: `upstream at ${String(upstream.baseUrl)}`,
     after: { model: model ?? null, credential: value === undefined ? (upstream.credential ?? null) : "typed" },
   });
-  const result = await askWorker({ redis, keyspace }, worker.id, {
+  const request: UpstreamTest = {
     upstream,
     ...(value !== undefined && { sealed: seal(typedCredentialName, value.trim()) }),
     ...(model !== undefined && { model }),
-  });
+  };
+  const call = { kind: upstreamTestKind, request };
+  const result = await callWorker<UpstreamTestResult>({ redis, keyspace }, worker, call);
   if (result === undefined) throw new Fault("unavailable", "The worker did not answer in time. Try again.");
   return result;
 }

@@ -31,6 +31,7 @@ import { up as credentials } from "./migrations/0022-credentials.ts";
 import { up as outdatedSegments } from "./migrations/0023-outdated-segments.ts";
 import { up as inputRuns } from "./migrations/0024-input-runs.ts";
 import { up as labels } from "./migrations/0025-labels.ts";
+import { up as vendorBatches } from "./migrations/0026-vendor-batches.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -58,6 +59,7 @@ const migrations: Record<string, Migration> = {
   "0023-outdated-segments": { up: outdatedSegments },
   "0024-input-runs": { up: inputRuns },
   "0025-labels": { up: labels },
+  "0026-vendor-batches": { up: vendorBatches },
 };
 const lastOwn = Object.keys(migrations).at(-1) as string;
 

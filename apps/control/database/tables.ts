@@ -8,6 +8,7 @@ import type { UnansweredReason } from "../batches/format.ts";
 import type { BatchDialect } from "../batches/formats.ts";
 import type { InputFault } from "../batches/input-check.ts";
 import type { BatchState } from "../batches/state.ts";
+import type { VendorBatch } from "../batches/vendor-batch.ts";
 import type { Dimension, LabelKind, Measure, UsageRow } from "../ledger/columns.ts";
 import type { SignInTables } from "../sign-in/tables.ts";
 
@@ -265,6 +266,9 @@ export interface BatchChunkRow {
   segments: ColumnType<string[], string | undefined, string>;
   /** The names of segments that may be left of earlier ones. */
   outdated: ColumnType<string[], string | undefined, string>;
+  vendor_batch: ColumnType<VendorBatch | null, string | undefined, string>;
+  /** A chunk that waits for its vendor is not taken before. */
+  poll_at: ColumnType<Date | null, undefined, Date | null>;
   /** When its first run began. */
   started_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
   lease_until: ColumnType<Date | null, Date | null | undefined, Date | null>;

@@ -4,6 +4,7 @@ import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Framing, StorageFields } from "#dialects/codec.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
 import type { AdmissionShare } from "#relay/admission-queue.ts";
+import type { GenerationJob } from "#relay/job.ts";
 import type { TraceContext } from "#tracing/trace-context.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
 import type { Labels } from "../common/labels.ts";
@@ -56,6 +57,8 @@ export interface GenerationRequest {
   earlier?: { generationId: string; attempts: number } | undefined;
   /** The batch whose line it is. */
   batch?: string | undefined;
+  /** The vendor's batch in which it may be sent, or was: then its limits do not refuse it. */
+  vendorBatch?: GenerationJob["vendorBatch"];
   /** A copy of a caller's request, for the target in the model's `mirror`. It has no limits. */
   isMirrored?: boolean;
   /** When the request was received, in epoch milliseconds; now by default. */

@@ -50,7 +50,8 @@ interface Billed {
 }
 
 function billedOf(generation: Generation, outcome: GenerationOutcome | undefined): Billed | undefined {
-  const { state, usage, modelAnswered, progress, paidAnswer } = generation;
+  const { state, usage, modelAnswered, progress, paidAnswer, isDeferred } = generation;
+  if (isDeferred) return undefined;
   if (paidAnswer !== undefined)
     return {
       usage: withTokens(paidAnswer.usage ?? estimatedUsageOf(generation), generation),

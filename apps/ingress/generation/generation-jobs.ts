@@ -124,6 +124,7 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
     ...(whenFlexFull !== undefined && labels.isFlex === true && { whenFlexFull }),
     ...(request.isMirrored === true && { isMirrored: true }),
     ...(http.trial !== undefined && { trial: [...http.trial] }),
+    ...(request.vendorBatch !== undefined && { vendorBatch: request.vendorBatch }),
     ...(trace !== undefined && headersOf(trace)),
     ...(storage !== undefined && { storage }),
     ...(delivered !== undefined && { delivered }),

@@ -102,6 +102,8 @@ export class Generation {
   /** Once it is over; undefined for nothing. */
   bill: Bill | undefined;
   isUsageRecorded = false;
+  /** It waits for its vendor's batch: nothing is billed or recorded yet. */
+  isDeferred = false;
   /** Where the answer, or the last failure, came from; undefined while no upstream was called. */
   source: AnswerSource | undefined;
   /**
@@ -221,6 +223,7 @@ export function endedEventOf(generation: Generation, outcome: GenerationOutcome,
     ...{ queuedMs, dispatchedMs, waitedMs, firstTokenMs, chunks, bytes: answerBytes },
     durationMs: now - generation.startedAt,
     source: sourceOf(generation),
+    isDeferred: generation.isDeferred,
     attempt: attemptsBefore(generation) + generation.attempt,
   };
 }

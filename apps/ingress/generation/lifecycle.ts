@@ -239,7 +239,9 @@ export class GenerationLifecycle implements TransportHandlers {
       return;
     }
     generation.admissions++;
-    const decision = generation.request.isMirrored === true ? undefined : this.#options.limits.admit(generation);
+    const { isMirrored, vendorBatch } = generation.request;
+    const isUnlimited = isMirrored === true || vendorBatch?.answeredBy !== undefined;
+    const decision = isUnlimited ? undefined : this.#options.limits.admit(generation);
     if (decision === undefined) this.#queue(generation);
     else this.#awaitLimits(generation, decision).catch((error: unknown) => this.#crashed(generation, error));
   }
@@ -470,8 +472,9 @@ export class GenerationLifecycle implements TransportHandlers {
         return;
       }
       case "end": {
-        const { usage, model, source } = decodeEnd(payload);
+        const { usage, model, source, isDeferred } = decodeEnd(payload);
         generation.usage = usage;
+        generation.isDeferred = isDeferred === true;
         generation.source = source;
         if (model !== undefined) generation.modelAnswered = model;
         this.#end(generation, "complete", () => answer.end());

@@ -11,7 +11,8 @@ import type { Clock } from "#service/clock.ts";
 export function usageSubscriber(write: (record: UsageRecord) => void, clock: Clock): Subscriber<IngressEvents> {
   return {
     ended: (event) => {
-      if (event.generation.batch === undefined || !isSentAgain(event.outcome)) write(recordOf(event));
+      const isEarly = event.isDeferred || (event.generation.batch !== undefined && isSentAgain(event.outcome));
+      if (!isEarly) write(recordOf(event));
     },
     requestEnded: (event) => {
       if (isRefusedGeneration(event)) write(refusedRecordOf(event, clock.epoch()));

@@ -135,7 +135,7 @@ export class GenerationRoutes {
     const { headers } = request;
     const length =
       headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : Number.POSITIVE_INFINITY;
-    if (isReadAtOnce({ length })) return;
+    if (isReadAtOnce({ length }) || request.batchLine?.vendorBatch?.answeredBy !== undefined) return;
     valueOrThrow(await admission.check(request, endpoint, { mayReplay: idempotency.concerns(request) }));
   }
 
@@ -258,7 +258,12 @@ export class GenerationRoutes {
 
 /** The place of a batch's line in the ledger; nothing for another request. */
 const lineOf = ({ batchLine }: FastifyRequest) =>
-  batchLine && { batch: batchLine.batch, earlier: batchLine, receivedAt: batchLine.receivedAt };
+  batchLine && {
+    batch: batchLine.batch,
+    earlier: batchLine,
+    receivedAt: batchLine.receivedAt,
+    vendorBatch: batchLine.vendorBatch,
+  };
 
 /** Begins the answer to a POST. */
 export function beginAnswer(

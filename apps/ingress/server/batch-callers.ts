@@ -5,6 +5,7 @@
 import type { FastifyRequest } from "fastify";
 import { InternalVerifier, internalSignatureHeader } from "#access/internal-signature.ts";
 import { stateOf } from "#access/record.ts";
+import type { GenerationJob } from "#relay/job.ts";
 import type { KeyDirectory } from "./authentication.ts";
 
 /** A line of a batch, as the ledger knows it. */
@@ -16,6 +17,7 @@ interface BatchLine {
   receivedAt: number;
   /** How many attempts its record counts before its own. */
   attempts: number;
+  vendorBatch: GenerationJob["vendorBatch"];
 }
 
 declare module "fastify" {
@@ -58,6 +60,7 @@ export class BatchCallers {
       generationId: claims.generation ?? "",
       receivedAt: Number(claims.receivedAt),
       attempts: Math.min(attemptsMax, Number(claims.sends) * attemptsPerSend),
+      vendorBatch: claims.vendorLine === undefined ? undefined : JSON.parse(claims.vendorLine),
     };
     return true;
   }

@@ -52,6 +52,7 @@ import type { JobSlot } from "#relay/ports.ts";
 import type { AttemptEnd, Outcome, Run } from "#relay/runner.ts";
 import { encodeMessage } from "#relay/session-messages.ts";
 import type { Clock } from "#service/clock.ts";
+import { deferredStatus } from "#service/vendor-batch.ts";
 import { continued, headersOf } from "#tracing/trace-context.ts";
 import type { AnswerClaim, AnswerMemory } from "../answer/answer-memory.ts";
 import { type AnswerStep, type FailedStep, isAnswerStatus } from "../answer/answer-reader.ts";
@@ -71,6 +72,7 @@ import type { TargetMeasures } from "../routing/target-measures.ts";
 import type { UpstreamHandlers, UpstreamHeaders } from "../upstream/pooled-call.ts";
 import type { SessionCall } from "../upstream/session-call.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
+import { type VendorBatches, type VendorLine, vendorTargetOf } from "../upstream/vendor-batches.ts";
 import { AnswerFrames, type AnswerPace } from "./answer-frames.ts";
 import { quietMsMaxOf } from "./quiet-limit.ts";
 import { isQuotedIn } from "./quoted.ts";
@@ -92,6 +94,7 @@ export interface AttemptDeps {
   preparationThread: PreparationThread;
   answerMemory: AnswerMemory;
   answerPace: AnswerPace;
+  vendorBatches: Pick<VendorBatches, "defer" | "answerTo">;
   /** The attachments of one request of this key. */
   attachmentsFor(keyId: string): RequestAttachments;
   /** The body of a job that carries none; null when it is gone. */
@@ -119,6 +122,12 @@ const simulatedFailure: Failure = {
 };
 
 const noBytes = Buffer.alloc(0);
+
+const isTarget = (target: { upstream: string; model: string }, upstream: string, model: string): boolean =>
+  target.upstream === upstream && target.model === model;
+
+/** The answer of a vendor's batch takes nothing of the target. */
+const freePermit: Permit = { kind: "permitted", credential: undefined, caller: "", answered() {}, leave() {} };
 
 /** Responses by which an upstream says that it has no such endpoint. */
 const noEndpointStatuses = [404, 405, 501];
@@ -159,6 +168,8 @@ export class Attempt {
   #fault: unknown;
   /** Undefined until the owner or the relay says how the attempt counts. */
   #outcome: Outcome | undefined;
+  /** Its place in a batch of the vendor, until that was tried. */
+  #vendorLine: VendorLine | undefined;
   /** A target that started the answer again gave another one. */
   #hasDiffered = false;
   /** Targets that refused to continue the answer so far, by their keys. */
@@ -179,6 +190,7 @@ export class Attempt {
     this.#deps = deps;
     this.#slot = slot;
     this.#job = slot.job;
+    this.#vendorLine = slot.job.vendorBatch;
     this.#info = {
       generation,
       attempt,
@@ -254,6 +266,11 @@ export class Attempt {
         : this.#job.isMirrored === true
           ? mirrorOf(catalogue, model)
           : candidatesOf(catalogue, { group, model, allowed: fallbacks }, order);
+    const answeredBy = this.#vendorLine?.answeredBy;
+    if (answeredBy !== undefined) {
+      const rankOf = ({ upstream, target }: Candidate) => (isTarget(answeredBy, upstream.name, target.model) ? 0 : 1);
+      candidates.sort((one, other) => rankOf(one) - rankOf(other));
+    }
     if (candidates.length === 0) {
       this.#fail({
         code: "unavailable",
@@ -313,6 +330,14 @@ export class Attempt {
       this.#passOver(candidate, "unsuitable");
       return false;
     }
+    const vendorAnswer = await this.#vendorAnswer(candidate, exchange);
+    if (this.#isOver || vendorAnswer === "deferred") return true;
+    if (vendorAnswer !== undefined) {
+      this.#affinity = undefined;
+      retryState.began(candidate);
+      this.#callTarget(candidate, freePermit, exchange, { body, retryState }, vendorAnswer);
+      return true;
+    }
     const { generation, attempt } = this.#job;
     // Blocked: its circuit breaker is open, its concurrency is used up, or its credentials cool
     // down.
@@ -354,6 +379,39 @@ export class Attempt {
     this.#logCall({ candidate, diagnosis: {}, startedAt: clock.now() }, why);
   }
 
+  /**
+   * The vendor's answer to a request of a batch, which is read once. `deferred`: the request waits
+   * for the vendor's batch. Undefined if the target is called.
+   */
+  async #vendorAnswer(
+    { upstream, target: { model } }: Candidate,
+    { request, reading }: Exchange,
+  ): Promise<Buffer | "deferred" | undefined> {
+    const { vendorBatches } = this.#deps;
+    const line = this.#vendorLine;
+    if (line === undefined || reading.streams) return undefined;
+    const { answeredBy } = line;
+    if (answeredBy !== undefined) {
+      if (!isTarget(answeredBy, upstream.name, model)) return undefined;
+      this.#vendorLine = undefined;
+      return vendorBatches.answerTo(line);
+    }
+    const target = vendorTargetOf(upstream, model, request);
+    if (target === undefined) return undefined;
+    this.#vendorLine = undefined;
+    if (!(await vendorBatches.defer(line, target, request.body as Buffer))) return undefined;
+    if (!this.#isOver) this.#defer();
+    return "deferred";
+  }
+
+  #defer(): void {
+    this.#isOver = true;
+    this.#attachments.release();
+    this.#frames.head({ status: deferredStatus, headers: { "content-type": "application/json" } });
+    this.#frames.data([Buffer.from("{}")], undefined);
+    this.#frames.end({ usage: null, isDeferred: true });
+  }
+
   /** The request in the target's dialect, and how its answer is read. */
   async #exchangeWith(candidate: Candidate, body: Buffer, retryState: RetryState): Promise<Exchanged> {
     const { key, model, target, upstream } = candidate;
@@ -386,7 +444,14 @@ export class Attempt {
     }
   }
 
-  #callTarget(candidate: Candidate, permit: Permit, exchange: Exchange, { body, retryState }: Request): void {
+  /** `answer` is that of the vendor's batch. */
+  #callTarget(
+    candidate: Candidate,
+    permit: Permit,
+    exchange: Exchange,
+    { body, retryState }: Request,
+    answer?: Buffer,
+  ): void {
     const { clock, events, upstreams } = this.#deps;
     const call = new TargetCall({
       candidate,
@@ -397,12 +462,13 @@ export class Attempt {
       number: retryState.calls,
       resumes: this.#frames.hasHead,
       isQuoted: (text) => isQuotedIn(body, text),
+      isReplayed: answer !== undefined,
       earlier: this.#callLog,
       now: clock.now(),
     });
     if (call.info.number === 1) this.#firstCallAt = call.startedAt;
     this.#call = call;
-    events.emit("upstreamCallStarted", { attempt: this.#info, call: call.info });
+    if (!call.isReplayed) events.emit("upstreamCallStarted", { attempt: this.#info, call: call.info });
     const unlessOver = (act: () => void) => {
       if (!this.#isOver && !call.isOver) this.#guarded(act);
     };
@@ -419,6 +485,12 @@ export class Attempt {
         call.connectionEnded();
       },
     };
+    if (answer !== undefined) {
+      handlers.head(200, { "content-type": "application/json" });
+      handlers.data(answer);
+      handlers.end();
+      return;
+    }
     const { upstream, target } = candidate;
     const request = withTrace(withTierHeader(exchange.request, upstream), upstream, call.info.trace);
     if (call.isSession && Buffer.isBuffer(request.body)) {
@@ -525,7 +597,8 @@ export class Attempt {
       }
     } else if (call.isCommitted && !call.isAnswering) {
       call.isAnswering = true;
-      events.emit("firstContent", { attempt: this.#info, call: call.info, sinceCallMs: now - call.startedAt });
+      if (!call.isReplayed)
+        events.emit("firstContent", { attempt: this.#info, call: call.info, sinceCallMs: now - call.startedAt });
     }
     call.progressedAt = now;
   }
@@ -617,15 +690,16 @@ export class Attempt {
       mayCallAgain &&
       !this.#frames.hasHead &&
       request?.retryState.repeats(candidate, repair, failure) === true;
-    events.emit("upstreamCallFailed", {
-      attempt: this.#info,
-      call: call.info,
-      durationMs,
-      diagnosis,
-      failure,
-      reason,
-      repair: isRepeated ? repair : undefined,
-    });
+    if (!call.isReplayed)
+      events.emit("upstreamCallFailed", {
+        attempt: this.#info,
+        call: call.info,
+        durationMs,
+        diagnosis,
+        failure,
+        reason,
+        repair: isRepeated ? repair : undefined,
+      });
     this.#logCall(call, failure.code);
     call.abort();
     this.#claim?.end();
@@ -700,6 +774,7 @@ export class Attempt {
   #endCall(call: TargetCall, outcome: "answered" | undefined): void {
     const { info, diagnosis, usage, finish, startedAt } = call;
     this.#leave(call, outcome);
+    if (call.isReplayed) return;
     this.#deps.events.emit("upstreamCallEnded", {
       attempt: this.#info,
       call: info,

@@ -37,6 +37,8 @@ interface CallOptions {
   /** The caller has a part of the answer already. */
   resumes: boolean;
   isQuoted(text: string): boolean;
+  /** The answer comes from a batch of the vendor: it says nothing about the target now. */
+  isReplayed: boolean;
   /** The calls before it, if any of them failed. */
   earlier: readonly CallRecord[] | undefined;
   now: number;
@@ -47,6 +49,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
   readonly permit: Permit;
   readonly exchange: Exchange;
   readonly info: CallInfo;
+  readonly isReplayed: boolean;
   readonly diagnosis: CallDiagnosis = {};
   /** The event of every chunk, which is one object because chunks are frequent. */
   readonly chunk: WorkerEvents["chunk"];
@@ -83,10 +86,11 @@ export class TargetCall implements CallProgress, AnsweringCall {
   #isConnectionOver = false;
 
   constructor({ candidate, permit, affinity, exchange, attempt, number, ...options }: CallOptions) {
-    const { resumes, isQuoted, earlier, now } = options;
+    const { resumes, isQuoted, isReplayed, earlier, now } = options;
     this.candidate = candidate;
     this.permit = permit;
     this.exchange = exchange;
+    this.isReplayed = isReplayed;
     this.info = {
       number,
       upstream: candidate.upstream.name,

@@ -19,6 +19,7 @@ export class TargetReports {
    */
   proven(call: TargetCall): void {
     call.isProven = true;
+    if (call.isReplayed) return;
     this.#routing.ended(call.candidate, call.permit, "answered", undefined);
   }
 
@@ -26,8 +27,10 @@ export class TargetReports {
    * The call is over: frees its slot. `outcome` is undefined if the call says nothing about its
    * target.
    */
-  ended({ candidate, permit, isProven, retryAfterMs, usage }: TargetCall, outcome: CallOutcome | undefined): void {
+  ended(call: TargetCall, outcome: CallOutcome | undefined): void {
+    const { candidate, permit, isProven, isReplayed, retryAfterMs, usage } = call;
     permit.leave(outcome, usage);
+    if (isReplayed) return;
     const isReported = outcome === undefined || (outcome === "answered" && isProven);
     if (!isReported && !this.#isRepeated(outcome, candidate.key))
       this.#routing.ended(candidate, permit, outcome, retryAfterMs);

@@ -15,7 +15,7 @@ import type { BodyWithAttachments } from "../attachments/request-attachments.ts"
 import { hashedAtOnceBytes } from "../bounds.ts";
 
 export interface SignedRequest {
-  method: "GET" | "POST";
+  method: "GET" | "POST" | "DELETE";
   url: URL;
   headers: Record<string, string>;
   body: Buffer | BodyWithAttachments;

@@ -22,10 +22,10 @@ import { failureOfAuthorization, failureOfConfiguration } from "./transport-fail
 export type UpstreamRequest = Omit<WireRequest, "body"> & { body: Buffer | BodyWithAttachments };
 
 export interface SingleRequest {
-  method: "GET" | "POST";
+  method: "GET" | "POST" | "DELETE";
   path: string;
   headers?: Record<string, string> | undefined;
-  body?: Buffer;
+  body?: Buffer | undefined;
   timeoutMs: number;
   bytesMax: number;
 }
@@ -241,7 +241,20 @@ export class Upstreams {
     credential: string | undefined,
     request: SingleRequest,
   ): Promise<{ status: number; text: string }> {
-    const { method, body = Buffer.alloc(0), timeoutMs, bytesMax } = request;
+    return this.during(upstream, credential, request, async ({ status, body }) => ({
+      status,
+      text: await beginningOf(body, request.bytesMax),
+    }));
+  }
+
+  /** The same; `read` gets the body as it arrives, within the time of the request. */
+  async during<Result>(
+    upstream: CatalogueUpstream,
+    credential: string | undefined,
+    request: Omit<SingleRequest, "bytesMax">,
+    read: (response: { status: number; body: Readable }) => Promise<Result>,
+  ): Promise<Result> {
+    const { method, body = Buffer.alloc(0), timeoutMs } = request;
     const url = urlOf(upstream.baseUrl, request.path);
     const headers =
       method === "POST"
@@ -259,7 +272,7 @@ export class Upstreams {
         ...(method === "POST" && { body }),
         signal: AbortSignal.timeout(timeoutMs),
       });
-      return { status: response.statusCode, text: await beginningOf(response.body, bytesMax) };
+      return await read({ status: response.statusCode, body: response.body });
     } finally {
       connections?.destroy().catch(() => undefined);
     }

@@ -8,6 +8,7 @@ import { BatchRunner } from "../../../apps/control/batches/batch-runner.ts";
 import type { BatchContext } from "../../../apps/control/batches/context.ts";
 import type { LineRequest, SendLine, SendResult } from "../../../apps/control/batches/line-sender.ts";
 import type { BatchFiles, BatchObjects, NewFile } from "../../../apps/control/batches/ports.ts";
+import type { VendorBatches } from "../../../apps/control/batches/vendor-batch.ts";
 import type { Database } from "../../../apps/control/database/database.ts";
 import { until } from "../../support/time.ts";
 
@@ -75,17 +76,26 @@ export const contextOf = (database: Database, directory: string): BatchContext =
   };
 };
 
+const noVendors: VendorBatches = {
+  arePossible: () => false,
+  targetOf: async () => undefined,
+  call: async () => ({ kind: "unknown", message: "" }),
+  pollMs: 10,
+};
+
 export const startRunner = (
   context: BatchContext,
   send: SendLine,
   concurrency = 64,
   delayMs = async () => 0,
+  vendors = noVendors,
 ): BatchRunner =>
   new BatchRunner({
     ...context,
     send,
     concurrency,
     delayMs,
+    vendors,
     log: pino({ level: process.env.TEST_LOGS ? "warn" : "silent" }),
   });
 

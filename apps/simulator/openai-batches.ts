@@ -1,0 +1,326 @@
+/**
+ * OpenAI's files and batches: https://platform.openai.com/docs/api-reference/batch and
+ * https://platform.openai.com/docs/api-reference/files. The requests of a batch are sent to the
+ * simulator itself, with the caller's credential.
+ */
+import { randomUUID } from "node:crypto";
+import { refuse } from "./dialects/dialect.ts";
+import { isFile } from "./request-body.ts";
+import { settingValuesIn } from "./settings.ts";
+
+/** https://platform.openai.com/docs/api-reference/batch/create */
+const endpoints = [
+  "/v1/responses",
+  "/v1/chat/completions",
+  "/v1/embeddings",
+  "/v1/completions",
+  "/v1/moderations",
+  "/v1/images/generations",
+];
+/** https://platform.openai.com/docs/guides/batch */
+const linesMax = 50_000;
+const fileBytesMax = 200 << 20;
+/** https://platform.openai.com/docs/api-reference/files/create */
+const purposes = ["assistants", "batch", "fine-tune", "vision", "user_data", "evals"];
+/** https://platform.openai.com/docs/api-reference/batch/create#batch_create-metadata */
+const metadataMax = { pairs: 16, nameLength: 64, valueLength: 512 };
+/** https://platform.openai.com/docs/api-reference/batch/list */
+const listedMax = 100;
+const requestsAtOnce = 16;
+const kept = 10_000;
+
+interface StoredFile {
+  id: string;
+  object: "file";
+  bytes: number;
+  created_at: number;
+  filename: string;
+  purpose: string;
+  status: "processed";
+}
+
+interface Line {
+  custom_id: string;
+  body: Record<string, unknown>;
+}
+
+interface LineError {
+  code: string;
+  message: string;
+  line: number | null;
+  param: null;
+}
+
+interface Batch {
+  id: string;
+  object: "batch";
+  endpoint: string;
+  errors: { object: "list"; data: LineError[] } | null;
+  input_file_id: string;
+  completion_window: "24h";
+  status: "validating" | "in_progress" | "finalizing" | "completed" | "failed" | "expired" | "cancelling" | "cancelled";
+  output_file_id: string | null;
+  error_file_id: string | null;
+  created_at: number;
+  request_counts: { total: number; completed: number; failed: number };
+  metadata: unknown;
+}
+
+export interface BatchRequest {
+  method: string;
+  path: string;
+  query: URLSearchParams;
+  body: unknown;
+  authorization: string | undefined;
+}
+
+/** Sends a request to the simulator. */
+export type SendToSelf = (
+  path: string,
+  body: string,
+  authorization: string | undefined,
+) => Promise<{ status: number; requestId: string; text: string }>;
+
+const pathForm = /^\/v1\/(files|batches)(?:\/([^/]+)(?:\/(content|cancel))?)?$/;
+
+export const isBatchPath = (path: string): boolean => pathForm.test(path);
+
+export class OpenAiBatches {
+  readonly #send: SendToSelf;
+  readonly #files = new Map<string, { file: StoredFile; content: string }>();
+  readonly #batches = new Map<string, Batch>();
+
+  constructor(send: SendToSelf) {
+    this.#send = send;
+  }
+
+  /** The body of an answer: JSON, or the content of a file. Throws Refused. */
+  answer({ method, path, query, body, authorization }: BatchRequest): object | string {
+    const [, kind, id, part = ""] = pathForm.exec(path) ?? [];
+    switch (`${method} ${kind} ${id === undefined ? "" : "id"} ${part}`.trim().replaceAll(/ +/g, " ")) {
+      case "POST files":
+        return this.#upload(body);
+      case "GET files":
+        return listOf([...this.#files.values()].map(({ file }) => file).filter(isOf("purpose", query)), query);
+      case "GET files id":
+        return this.#file(id).file;
+      case "GET files id content":
+        return this.#file(id).content;
+      case "DELETE files id":
+        this.#file(id);
+        this.#files.delete(id as string);
+        return { id, object: "file", deleted: true };
+      case "POST batches":
+        return this.#create(body, authorization);
+      case "GET batches":
+        return listOf([...this.#batches.values()], query);
+      case "GET batches id":
+        return this.#batch(id);
+      case "POST batches id cancel":
+        return this.#cancel(this.#batch(id));
+      default:
+        return refuse(`Invalid URL (${method} ${path})`, undefined, { status: 404 });
+    }
+  }
+
+  #upload(body: unknown): StoredFile {
+    const { purpose, file } = isObject(body) ? body : {};
+    if (typeof purpose !== "string" || !purposes.includes(purpose))
+      refuse("'purpose' is not one of the allowed.", "purpose");
+    if (!isFile(file)) return refuse("'file' is a required property", "file");
+    const { name, data } = file;
+    // https://platform.openai.com/docs/guides/batch: ".jsonl".
+    if (purpose === "batch" && !name.endsWith(".jsonl"))
+      refuse("Invalid file format for Batch API. Must be .jsonl", "file");
+    if (purpose === "batch" && data.length > fileBytesMax) refuse("The file is larger than 200 MB.", "file");
+    return this.#store(name, purpose as string, data.toString());
+  }
+
+  #store(filename: string, purpose: string, content: string): StoredFile {
+    const file: StoredFile = {
+      ...{ id: `file-${randomUUID().replaceAll("-", "").slice(0, 24)}`, object: "file" },
+      ...{ bytes: Buffer.byteLength(content), created_at: secondsNow(), filename, purpose, status: "processed" },
+    };
+    this.#files.set(file.id, { file, content });
+    forgetOldest(this.#files);
+    return file;
+  }
+
+  #file(id: string | undefined): { file: StoredFile; content: string } {
+    return this.#files.get(id ?? "") ?? refuse(`No such File object: ${id}`, "id", { status: 404 });
+  }
+
+  #batch(id: string | undefined): Batch {
+    return this.#batches.get(id ?? "") ?? refuse(`No batch found with id '${id}'.`, undefined, { status: 404 });
+  }
+
+  #create(body: unknown, authorization: string | undefined): Batch {
+    const { input_file_id: fileId, endpoint, completion_window: window, metadata = null } = isObject(body) ? body : {};
+    if (typeof fileId !== "string") return refuse("Missing required parameter: 'input_file_id'.", "input_file_id");
+    const input = this.#files.get(fileId);
+    if (input === undefined) return refuse(`File '${fileId}' does not exist.`, "input_file_id");
+    if (input.file.purpose !== "batch") refuse("The input file must have the purpose 'batch'.", "input_file_id");
+    if (typeof endpoint !== "string" || !endpoints.includes(endpoint))
+      return refuse(`Invalid value: '${endpoint}'. Supported values are: ${endpoints.join(", ")}.`, "endpoint");
+    if (window !== "24h")
+      refuse("Invalid value for 'completion_window'. Supported values are: '24h'.", "completion_window");
+    if (metadata !== null && !isMetadata(metadata)) refuse("Invalid 'metadata'.", "metadata");
+    const { lines, errors } = linesIn(input.content, endpoint);
+    const fault = batchFaultOf(lines);
+    if (fault === "refuse") refuse("The account has no quota for batches.", undefined, { status: 403 });
+    const batch: Batch = {
+      ...{ id: `batch_${randomUUID().replaceAll("-", "")}`, object: "batch", endpoint, errors: null },
+      ...{ input_file_id: fileId, completion_window: "24h", status: "validating", metadata },
+      ...{ output_file_id: null, error_file_id: null, created_at: secondsNow() },
+      request_counts: { total: 0, completed: 0, failed: 0 },
+    };
+    this.#batches.set(batch.id, batch);
+    forgetOldest(this.#batches);
+    const created = { ...batch };
+    setImmediate(() => {
+      if (errors.length > 0 || fault === "fail") {
+        const data =
+          errors.length > 0 ? errors : [errorOf("token_limit_exceeded", "Enqueued token limit reached.", null)];
+        Object.assign(batch, { status: "failed", errors: { object: "list", data } });
+      } else void this.#run(batch, lines, { fault, authorization });
+    });
+    return created;
+  }
+
+  async #run(
+    batch: Batch,
+    lines: readonly Line[],
+    { fault, authorization }: { fault: string | undefined; authorization: string | undefined },
+  ): Promise<void> {
+    if (batch.status !== "validating") return;
+    Object.assign(batch, { status: "in_progress", request_counts: { total: lines.length, completed: 0, failed: 0 } });
+    const results = { output: [] as string[], error: [] as string[] };
+    const waiting = [...lines];
+    const runLine = async ({ custom_id, body }: Line) => {
+      const answer = await this.#send(batch.endpoint, JSON.stringify(body), authorization);
+      const isSuccess = answer.status < 300;
+      const response = { status_code: answer.status, request_id: answer.requestId, body: JSON.parse(answer.text) };
+      const line = { id: `batch_req_${randomUUID()}`, custom_id, response, error: null };
+      results[isSuccess ? "output" : "error"].push(JSON.stringify(line));
+      batch.request_counts[isSuccess ? "completed" : "failed"]++;
+    };
+    // A batch that expires has answered a half of its requests, one that is held none.
+    const answered = fault === "hold" ? 0 : fault === "expire" ? lines.length >> 1 : lines.length;
+    const runner = async () => {
+      while (this.#isRunning(batch) && lines.length - waiting.length < answered) await runLine(waiting.shift() as Line);
+    };
+    await Promise.all(Array.from({ length: requestsAtOnce }, runner));
+    while (fault === "hold" && this.#isRunning(batch)) await new Promise((resolve) => setTimeout(resolve, 20));
+    const code = fault === "expire" ? "batch_expired" : "batch_cancelled";
+    for (const { custom_id } of waiting) {
+      const error = { code, message: "This request was not executed." };
+      results.error.push(JSON.stringify({ id: `batch_req_${randomUUID()}`, custom_id, response: null, error }));
+    }
+    const fileOf = (kind: keyof typeof results): string | null =>
+      results[kind].length === 0
+        ? null
+        : this.#store(`${batch.id}_${kind}.jsonl`, "batch_output", `${results[kind].join("\n")}\n`).id;
+    Object.assign(batch, { output_file_id: fileOf("output"), error_file_id: fileOf("error") });
+    batch.status = batch.status === "cancelling" ? "cancelled" : fault === "expire" ? "expired" : "completed";
+  }
+
+  #isRunning({ status }: Batch): boolean {
+    return status === "in_progress";
+  }
+
+  #cancel(batch: Batch): Batch {
+    if (batch.status !== "in_progress")
+      refuse(`Cannot cancel a batch with status '${batch.status}'.`, undefined, { status: 409 });
+    batch.status = "cancelling";
+    return batch;
+  }
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
+
+const secondsNow = (): number => Math.floor(Date.now() / 1_000);
+
+function forgetOldest(map: Map<string, unknown>): void {
+  const [oldest] = map.keys();
+  if (map.size > kept && oldest !== undefined) map.delete(oldest);
+}
+
+const isOf = (name: "purpose", query: URLSearchParams) => (file: StoredFile) =>
+  query.get(name) === null || query.get(name) === file[name];
+
+/** The newest first. */
+function listOf(items: readonly { id: string }[], query: URLSearchParams): object {
+  const limit = Number(query.get("limit") ?? 20);
+  if (!Number.isInteger(limit) || limit < 1 || limit > listedMax) refuse("Invalid 'limit'.", "limit");
+  const newest = items.toReversed();
+  const after = query.get("after");
+  const from = after === null ? 0 : newest.findIndex(({ id }) => id === after) + 1;
+  const data = newest.slice(from, from + limit);
+  return {
+    ...{ object: "list", data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null },
+    has_more: newest.length > from + limit,
+  };
+}
+
+const isMetadata = (value: unknown): boolean =>
+  isObject(value) &&
+  Object.keys(value).length <= metadataMax.pairs &&
+  Object.entries(value).every(
+    ([name, text]) =>
+      name.length <= metadataMax.nameLength && typeof text === "string" && text.length <= metadataMax.valueLength,
+  );
+
+const errorOf = (code: string, message: string, line: number | null): LineError => ({
+  code,
+  message,
+  line,
+  param: null,
+});
+
+/** The codes: https://learn.microsoft.com/en-us/azure/ai-services/openai/how-to/batch */
+function linesIn(content: string, endpoint: string): { lines: Line[]; errors: LineError[] } {
+  const texts = content.split("\n").filter((text) => text.trim() !== "");
+  const lines: Line[] = [];
+  const errors: LineError[] = [];
+  const ids = new Set<unknown>();
+  const models = new Set<unknown>();
+  for (const [index, text] of texts.entries()) {
+    const add = (code: string, message: string) => errors.push(errorOf(code, message, index + 1));
+    const value = parsed(text);
+    if (!isObject(value)) {
+      add("invalid_json_line", "This line is not parseable as valid JSON.");
+      continue;
+    }
+    const { custom_id: id, method, url, body } = value;
+    if (typeof id !== "string" || method !== "POST" || !isObject(body)) add("invalid_request", "A field is missing.");
+    else if (url !== endpoint) add("url_mismatch", "The url is not the endpoint of the batch.");
+    else if (ids.has(id)) add("duplicate_custom_id", "The custom_id is that of another line.");
+    else if (body.stream === true) add("invalid_request", "Streaming is not supported in batches.");
+    else if (models.size > 0 && !models.has(body.model)) add("mismatched_model", "The lines have different models.");
+    else {
+      ids.add(id);
+      models.add(body.model);
+      lines.push({ custom_id: id, body });
+    }
+  }
+  if (texts.length === 0) errors.push(errorOf("empty_file", "The input file is empty.", null));
+  if (texts.length > linesMax) errors.push(errorOf("too_many_tasks", `There are more than ${linesMax} lines.`, null));
+  return { lines, errors };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The setting `batch` of the model's name. */
+function batchFaultOf([first]: readonly Line[]): string | undefined {
+  const { model } = first?.body ?? {};
+  const values =
+    typeof model === "string" && model.includes(";") ? settingValuesIn(model.slice(model.indexOf(";"))) : undefined;
+  const value = values?.kind === "ok" ? values.value.get("batch") : undefined;
+  return typeof value === "string" ? value : undefined;
+}

@@ -1,0 +1,134 @@
+/** OpenAI's batches, and those of vendors with the same: https://platform.openai.com/docs/api-reference/batch */
+import { randomUUID } from "node:crypto";
+import { isObject, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { objectSpansOf } from "#wire/json/spans.ts";
+import { linesOf } from "#wire/lines.ts";
+import { vendorAnswerBytesMax, vendorPagesMax } from "../bounds.ts";
+import type { VendorBatchApi, VendorCalls, VendorRequests } from "./vendor-batches.ts";
+
+/** https://platform.openai.com/docs/api-reference/batch/create */
+const paths: ReadonlySet<string> = new Set([
+  "/chat/completions",
+  "/responses",
+  "/embeddings",
+  "/completions",
+  "/moderations",
+  "/images/generations",
+]);
+
+/** The key of the metadata with a batch's name. */
+const nameField = "sluice_batch";
+const pageSize = 100;
+const fileNameOf = (name: string) => `${name}.jsonl`;
+
+export const openAiBatches: VendorBatchApi = {
+  takes: ({ path, headers = {} }) => paths.has(path) && Object.keys(headers).length === 0,
+
+  async submit(calls, batch) {
+    const file = await calls.call({ method: "POST", path: "/files", ...formOf(batch) });
+    const created = await calls.call({
+      method: "POST",
+      path: "/batches",
+      body: Buffer.from(
+        JSON.stringify({
+          input_file_id: file.id,
+          endpoint: `/v1${batch.target.path}`,
+          completion_window: "24h",
+          metadata: { [nameField]: batch.name },
+        }),
+      ),
+    });
+    return String(created.id);
+  },
+
+  async find(calls, name) {
+    const batch = await firstOf(calls, "/batches?", ({ metadata }) => objectOf(metadata)[nameField] === name);
+    if (batch !== undefined) return String(batch.id);
+    const file = await firstOf(calls, "/files?purpose=batch&", ({ filename }) => filename === fileNameOf(name));
+    if (file !== undefined) await calls.call({ method: "DELETE", path: pathOf("files", file.id) });
+    return undefined;
+  },
+
+  async isRunning(calls, id, cancels) {
+    const path = pathOf("batches", id);
+    const { status } = await calls.call({ method: "GET", path });
+    if (finalStates.has(status)) return false;
+    if (cancels && status !== "cancelling") await calls.call({ method: "POST", path: `${path}/cancel` });
+    return true;
+  },
+
+  async readAnswers(calls, id, take) {
+    const { output_file_id: file } = await calls.call({ method: "GET", path: pathOf("batches", id) });
+    if (typeof file !== "string") return;
+    await calls.read({ method: "GET", path: `${pathOf("files", file)}/content` }, async (body) => {
+      for await (const { bytes } of linesOf(body, vendorAnswerBytesMax)) {
+        const answer = bytes && answerIn(bytes);
+        if (answer !== undefined && !(await take(answer))) return;
+      }
+    });
+  },
+
+  async delete(calls, id) {
+    const batch = await calls.call({ method: "GET", path: pathOf("batches", id) });
+    for (const name of ["input_file_id", "output_file_id", "error_file_id"]) {
+      const file = textOf(batch[name]);
+      if (file === undefined) continue;
+      await calls.call({ method: "DELETE", path: pathOf("files", file) }).catch((error) => {
+        if ((error as { status?: unknown }).status !== 404) throw error;
+      });
+    }
+  },
+};
+
+const finalStates: ReadonlySet<unknown> = new Set(["failed", "completed", "expired", "cancelled"]);
+
+const pathOf = (kind: "files" | "batches", id: unknown): string => `/${kind}/${encodeURIComponent(String(id))}`;
+
+/** The first object of a list that matches, the newest first. */
+async function firstOf(
+  calls: VendorCalls,
+  path: string,
+  matches: (item: Record<string, unknown>) => boolean,
+): Promise<Record<string, unknown> | undefined> {
+  let after = "";
+  for (let page = 0; page < vendorPagesMax; page++) {
+    const { data, has_more: hasMore } = await calls.call({ method: "GET", path: `${path}limit=${pageSize}${after}` });
+    const items = (Array.isArray(data) ? data : []).filter(isObject);
+    const item = items.find(matches);
+    if (item !== undefined) return item;
+    if (hasMore !== true || items.length === 0) return undefined;
+    after = `&after=${encodeURIComponent(String(items.at(-1)?.id))}`;
+  }
+  return undefined;
+}
+
+/** https://platform.openai.com/docs/api-reference/batch/request-output */
+function answerIn(line: Buffer): { place: number; body: Buffer } | undefined {
+  const { custom_id: customId, response } = parsedObject(line) ?? {};
+  const { status_code: status } = objectOf(response);
+  const { response: span } = objectSpansOf(line, ["response"])?.members ?? {};
+  if (span === undefined || typeof status !== "number" || status < 200 || status > 299) return undefined;
+  const bytes = line.subarray(span.start, span.end);
+  const { body } = objectSpansOf(bytes, ["body"])?.members ?? {};
+  return body && { place: Number(customId), body: bytes.subarray(body.start, body.end) };
+}
+
+/** RFC 7578. */
+function formOf({ name, target, requests }: VendorRequests): { headers: Record<string, string>; body: Buffer } {
+  const boundary = randomUUID();
+  const url = JSON.stringify(`/v1${target.path}`);
+  const parts = [
+    `--${boundary}\r\ncontent-disposition: form-data; name="purpose"\r\n\r\nbatch\r\n`,
+    `--${boundary}\r\ncontent-disposition: form-data; name="file"; filename="${fileNameOf(name)}"\r\n`,
+    "content-type: application/jsonl\r\n\r\n",
+  ];
+  const lines = [...requests].flatMap(([place, body]) => [
+    Buffer.from(`{"custom_id":"${place}","method":"POST","url":${url},"body":`),
+    body,
+    Buffer.from("}\n"),
+  ]);
+  return {
+    headers: { "content-type": `multipart/form-data; boundary=${boundary}` },
+    body: Buffer.concat([Buffer.from(parts.join("")), ...lines, Buffer.from(`\r\n--${boundary}--\r\n`)]),
+  };
+}

@@ -1,0 +1,242 @@
+/**
+ * Batches of vendors: puts requests of lines into Redis until control has them submitted, and reads
+ * their answers from the vendor into Redis.
+ */
+import type { Readable } from "node:stream";
+import type { Catalogue, CatalogueUpstream } from "#catalogue/catalogue.ts";
+import { credentialNamesOf } from "#catalogue/environment.ts";
+import type { GenerationJob } from "#relay/job.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
+import {
+  type VendorBatchAnswer,
+  type VendorBatchCall,
+  type VendorTarget,
+  vendorTargetField,
+} from "#service/vendor-batch.ts";
+import { boundedBytes } from "#wire/bounded-bytes.ts";
+import { vendorAnswersBytesMax, vendorCallBytesMax, vendorCallMs, vendorRequestsLifeMs } from "../bounds.ts";
+import { openAiBatches } from "./openai-batches.ts";
+import type { UpstreamRequest, Upstreams } from "./upstreams.ts";
+
+export type VendorLine = NonNullable<GenerationJob["vendorBatch"]>;
+
+interface VendorRequest {
+  method: "GET" | "POST" | "DELETE";
+  path: string;
+  headers?: Record<string, string>;
+  body?: Buffer;
+}
+
+/** Calls of a vendor's API with the credential of a batch. */
+export interface VendorCalls {
+  /** The object of a successful answer. Rejects with VendorRefusal, or an error of the network. */
+  call(request: VendorRequest): Promise<Record<string, unknown>>;
+  /** Reads the body of a successful answer as it arrives. */
+  read<Result>(request: VendorRequest, read: (body: Readable) => Promise<Result>): Promise<Result>;
+}
+
+/** The vendor's answer has a status of an error. */
+export class VendorRefusal extends Error {
+  readonly status: number;
+
+  constructor(status: number, text: string) {
+    super(`${status} ${text}`);
+    this.status = status;
+  }
+}
+
+export interface VendorRequests {
+  name: string;
+  target: VendorTarget;
+  /** By place. */
+  requests: ReadonlyMap<number, Buffer>;
+}
+
+/** One of the vendor's answers; the body of a success alone. */
+export interface VendorAnswerLine {
+  place: number;
+  body: Buffer;
+}
+
+export interface VendorBatchApi {
+  /** Whether the vendor's batches take a request. */
+  takes(request: Pick<UpstreamRequest, "path" | "headers">): boolean;
+  /** Resolves to the vendor's id. */
+  submit(calls: VendorCalls, batch: VendorRequests): Promise<string>;
+  /** The id of the batch with this name; without one, deletes what its submission left. */
+  find(calls: VendorCalls, name: string): Promise<string | undefined>;
+  /** Whether it runs. Asks for its end if it does and `cancels`. */
+  isRunning(calls: VendorCalls, id: string, cancels: boolean): Promise<boolean>;
+  /** The successes of a batch that is over, until `take` wants no more. */
+  readAnswers(calls: VendorCalls, id: string, take: (line: VendorAnswerLine) => Promise<boolean>): Promise<void>;
+  /** Deletes a batch that is over, and its files. */
+  delete(calls: VendorCalls, id: string): Promise<void>;
+}
+
+const apis: Partial<Record<CatalogueUpstream["dialect"], VendorBatchApi>> = {
+  "openai-chat": openAiBatches,
+  "openai-responses": openAiBatches,
+};
+
+const apiOf = ({ batchApi, authentication, dialect }: CatalogueUpstream): VendorBatchApi | undefined =>
+  batchApi && authentication !== "aws" && authentication !== "google" ? apis[dialect] : undefined;
+
+/** Where a request is sent in a batch of the vendor; undefined if that is not possible. */
+export function vendorTargetOf(
+  upstream: CatalogueUpstream,
+  model: string,
+  request: UpstreamRequest,
+): VendorTarget | undefined {
+  if (!Buffer.isBuffer(request.body) || apiOf(upstream)?.takes(request) !== true) return undefined;
+  return {
+    upstream: upstream.name,
+    credential: credentialNamesOf(upstream)[0] ?? null,
+    path: request.path,
+    model,
+    headers: { ...request.headers },
+  };
+}
+
+export interface VendorBatchesOptions {
+  redis: Redis;
+  keyspace: Keyspace;
+  upstreams: Upstreams;
+  catalogue(): Catalogue;
+}
+
+export class VendorBatches {
+  readonly #options: VendorBatchesOptions;
+
+  constructor(options: VendorBatchesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Puts a request into a batch. False if the batch has another target: that of its first request.
+   */
+  async defer({ name, place }: VendorLine, target: VendorTarget, body: Buffer): Promise<boolean> {
+    const { redis, keyspace } = this.#options;
+    const key = keyspace.vendorRequests(name);
+    const text = JSON.stringify(target);
+    await redis.hsetnx(key, vendorTargetField, text);
+    if ((await redis.hget(key, vendorTargetField)) !== text) return false;
+    await redis.multi().hset(key, String(place), body).pexpire(key, vendorRequestsLifeMs).exec();
+    return true;
+  }
+
+  /** Undefined for an answer that is lost. */
+  async answerTo({ name, place }: VendorLine): Promise<Buffer | undefined> {
+    const { redis, keyspace } = this.#options;
+    return (await redis.hgetBuffer(keyspace.vendorAnswers(name), String(place))) ?? undefined;
+  }
+
+  /** Never rejects. */
+  async run(call: VendorBatchCall): Promise<VendorBatchAnswer> {
+    const upstream = this.#options.catalogue().upstreams.get(call.target.upstream);
+    const api = upstream && apiOf(upstream);
+    if (upstream === undefined || api === undefined)
+      return { kind: "refused", message: "The catalogue has no such upstream with `batchApi` any more." };
+    try {
+      return await this.#run(call, api, this.#callsOf(upstream, call.target));
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      const isRefused =
+        error instanceof VendorRefusal && error.status >= 400 && error.status < 500 && error.status !== 429;
+      return { kind: isRefused ? "refused" : "unknown", message };
+    }
+  }
+
+  async #run(call: VendorBatchCall, api: VendorBatchApi, calls: VendorCalls): Promise<VendorBatchAnswer> {
+    const { redis, keyspace } = this.#options;
+    const { name, target } = call;
+    switch (call.action) {
+      case "submit": {
+        const stored = await redis.hgetallBuffer(keyspace.vendorRequests(name));
+        const requests = new Map(
+          Object.entries(stored).flatMap(([field, body]) =>
+            field === vendorTargetField ? [] : [[Number(field), body] as const],
+          ),
+        );
+        if (requests.size === 0) return { kind: "refused", message: "Redis has lost the requests." };
+        return { kind: "submitted", id: await api.submit(calls, { name, target, requests }) };
+      }
+      case "find": {
+        const id = await api.find(calls, name);
+        return id === undefined ? { kind: "absent" } : { kind: "submitted", id };
+      }
+      case "read":
+        if (await api.isRunning(calls, call.id, call.cancels)) return { kind: "running" };
+        return this.#read(call, api, calls);
+      case "delete":
+        await api.delete(calls, call.id);
+        await redis.unlink(keyspace.vendorRequests(name), keyspace.vendorAnswers(name));
+        return { kind: "deleted" };
+      default:
+        return call satisfies never;
+    }
+  }
+
+  /** Puts as many answers into Redis as it may have of a batch at once. */
+  async #read(
+    { name, id, places }: Extract<VendorBatchCall, { action: "read" }>,
+    api: VendorBatchApi,
+    calls: VendorCalls,
+  ): Promise<VendorBatchAnswer> {
+    const { redis, keyspace } = this.#options;
+    const key = keyspace.vendorAnswers(name);
+    const wanted = new Set(places);
+    const stored: number[] = [];
+    let bytes = 0;
+    let isWhole = true;
+    await redis.unlink(key);
+    await api.readAnswers(calls, id, async ({ place, body }) => {
+      if (!wanted.delete(place)) return true;
+      isWhole = bytes === 0 || bytes + body.length <= vendorAnswersBytesMax;
+      if (!isWhole) return false;
+      bytes += body.length;
+      await redis.hset(key, String(place), body);
+      stored.push(place);
+      return true;
+    });
+    if (stored.length > 0) await redis.pexpire(key, vendorRequestsLifeMs);
+    return { kind: "ended", places: stored, isWhole };
+  }
+
+  #callsOf(upstream: CatalogueUpstream, { credential, headers: own }: VendorTarget): VendorCalls {
+    const { upstreams } = this.#options;
+    const send = <Result>(
+      { headers, ...request }: VendorRequest,
+      read: (response: { status: number; body: Readable }) => Promise<Result>,
+    ) =>
+      upstreams.during(
+        upstream,
+        credential ?? undefined,
+        { ...request, headers: { ...own, ...headers }, timeoutMs: vendorCallMs },
+        read,
+      );
+    return {
+      call: (request) =>
+        send(request, async ({ status, body }) => {
+          const text = await textOf(body);
+          if (status < 200 || status > 299) throw new VendorRefusal(status, text.slice(0, vendorMessageMax));
+          return JSON.parse(text || "{}") as Record<string, unknown>;
+        }),
+      read: (request, read) =>
+        send(request, async ({ status, body }) => {
+          if (status < 200 || status > 299)
+            throw new VendorRefusal(status, (await textOf(body)).slice(0, vendorMessageMax));
+          return read(body);
+        }),
+    };
+  }
+}
+
+const vendorMessageMax = 300;
+
+/** Rejects if there are too many bytes. */
+async function textOf(body: Readable): Promise<string> {
+  const bytes = await boundedBytes(body, vendorCallBytesMax);
+  if (bytes === undefined) throw new Error("the vendor's answer is too large");
+  return bytes.toString();
+}
