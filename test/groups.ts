@@ -34,7 +34,7 @@ const groups = {
   ],
   "control-2": [
     "cli/batches.test.ts",
-    "control/batches/{anthropic,gemini,losses,openai}.test.ts",
+    "control/batches/{anthropic,gemini,losses,openai,vendor-steps}.test.ts",
     "control/{file-store,files,gateway,internal-server,reference-page,sign-in,transfer,webhook-deliveries,webhooks}.test.ts",
   ],
   ingress: [

@@ -308,7 +308,7 @@ export const lineDrainMs = 5_000;
 export const vendorFindMs = 60_000;
 /** How often a vendor's batch is submitted that the vendor did not have. */
 export const vendorSubmissionsMax = 2;
-/** Before the end of the completion window, lines without an answer of the vendor run one by one. */
+/** So long before the end of the completion window, lines without an answer run one by one. */
 export const vendorReserveMs = 2 * 3_600_000;
 /** Inputs that one process checks for the console at the same time. */
 export const batchChecksMax = 2;

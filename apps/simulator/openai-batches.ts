@@ -221,7 +221,8 @@ export class OpenAiBatches {
         ? null
         : this.#store(`${batch.id}_${kind}.jsonl`, "batch_output", `${results[kind].join("\n")}\n`).id;
     Object.assign(batch, { output_file_id: fileOf("output"), error_file_id: fileOf("error") });
-    batch.status = batch.status === "cancelling" ? "cancelled" : fault === "expire" ? "expired" : "completed";
+    const end = fault === "expire" ? "expired" : "completed";
+    batch.status = this.#isRunning(batch) ? end : "cancelled";
   }
 
   #isRunning({ status }: Batch): boolean {

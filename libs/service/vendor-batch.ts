@@ -17,7 +17,7 @@ export interface VendorTarget {
   path: string;
   /** The vendor's name of the model; OpenAI's batches have one. */
   model: string;
-  /** Of the requests, as far as the vendor's dialect has any. */
+  /** Headers of the requests, as far as the vendor's dialect has any. */
   headers: Record<string, string>;
 }
 

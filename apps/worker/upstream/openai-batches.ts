@@ -4,7 +4,7 @@ import { isObject, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf } from "#wire/json/spans.ts";
 import { linesOf } from "#wire/lines.ts";
 import { vendorAnswerBytesMax, vendorPagesMax } from "../bounds.ts";
-import type { VendorBatchApi, VendorCalls, VendorRequests } from "./vendor-batches.ts";
+import { type VendorBatchApi, type VendorCalls, VendorRefusal, type VendorRequests } from "./vendor-calls.ts";
 
 /** https://platform.openai.com/docs/api-reference/batch/create */
 const paths: ReadonlySet<string> = new Set([
@@ -26,26 +26,26 @@ export const openAiBatches: VendorBatchApi = {
 
   async submit(calls, batch) {
     const file = await calls.call({ method: "POST", path: "/files", ...formOf(batch) });
-    const created = await calls.call({
-      method: "POST",
-      path: "/batches",
-      body: Buffer.from(
-        JSON.stringify({
-          input_file_id: file.id,
-          endpoint: `/v1${batch.target.path}`,
-          completion_window: "24h",
-          metadata: { [nameField]: batch.name },
-        }),
-      ),
-    });
-    return String(created.id);
+    const body = {
+      input_file_id: file.id,
+      endpoint: `/v1${batch.target.path}`,
+      completion_window: "24h",
+      metadata: { [nameField]: batch.name },
+    };
+    try {
+      const created = await calls.call({ method: "POST", path: "/batches", body: Buffer.from(JSON.stringify(body)) });
+      return String(created.id);
+    } catch (error) {
+      if (error instanceof VendorRefusal) await deleteFile(calls, file.id).catch(() => undefined);
+      throw error;
+    }
   },
 
   async find(calls, name) {
     const batch = await firstOf(calls, "/batches?", ({ metadata }) => objectOf(metadata)[nameField] === name);
     if (batch !== undefined) return String(batch.id);
     const file = await firstOf(calls, "/files?purpose=batch&", ({ filename }) => filename === fileNameOf(name));
-    if (file !== undefined) await calls.call({ method: "DELETE", path: pathOf("files", file.id) });
+    if (file !== undefined) await deleteFile(calls, file.id);
     return undefined;
   },
 
@@ -70,15 +70,16 @@ export const openAiBatches: VendorBatchApi = {
 
   async delete(calls, id) {
     const batch = await calls.call({ method: "GET", path: pathOf("batches", id) });
-    for (const name of ["input_file_id", "output_file_id", "error_file_id"]) {
-      const file = textOf(batch[name]);
-      if (file === undefined) continue;
-      await calls.call({ method: "DELETE", path: pathOf("files", file) }).catch((error) => {
-        if ((error as { status?: unknown }).status !== 404) throw error;
-      });
-    }
+    for (const name of ["input_file_id", "output_file_id", "error_file_id"])
+      if (textOf(batch[name]) !== undefined) await deleteFile(calls, batch[name]);
   },
 };
+
+async function deleteFile(calls: VendorCalls, id: unknown): Promise<void> {
+  await calls.call({ method: "DELETE", path: pathOf("files", id) }).catch((error) => {
+    if (!(error instanceof VendorRefusal && error.status === 404)) throw error;
+  });
+}
 
 const finalStates: ReadonlySet<unknown> = new Set(["failed", "completed", "expired", "cancelled"]);
 

@@ -18,61 +18,9 @@ import { boundedBytes } from "#wire/bounded-bytes.ts";
 import { vendorAnswersBytesMax, vendorCallBytesMax, vendorCallMs, vendorRequestsLifeMs } from "../bounds.ts";
 import { openAiBatches } from "./openai-batches.ts";
 import type { UpstreamRequest, Upstreams } from "./upstreams.ts";
+import { type VendorBatchApi, type VendorCalls, VendorRefusal, type VendorRequest } from "./vendor-calls.ts";
 
 export type VendorLine = NonNullable<GenerationJob["vendorBatch"]>;
-
-interface VendorRequest {
-  method: "GET" | "POST" | "DELETE";
-  path: string;
-  headers?: Record<string, string>;
-  body?: Buffer;
-}
-
-/** Calls of a vendor's API with the credential of a batch. */
-export interface VendorCalls {
-  /** The object of a successful answer. Rejects with VendorRefusal, or an error of the network. */
-  call(request: VendorRequest): Promise<Record<string, unknown>>;
-  /** Reads the body of a successful answer as it arrives. */
-  read<Result>(request: VendorRequest, read: (body: Readable) => Promise<Result>): Promise<Result>;
-}
-
-/** The vendor's answer has a status of an error. */
-export class VendorRefusal extends Error {
-  readonly status: number;
-
-  constructor(status: number, text: string) {
-    super(`${status} ${text}`);
-    this.status = status;
-  }
-}
-
-export interface VendorRequests {
-  name: string;
-  target: VendorTarget;
-  /** By place. */
-  requests: ReadonlyMap<number, Buffer>;
-}
-
-/** One of the vendor's answers; the body of a success alone. */
-export interface VendorAnswerLine {
-  place: number;
-  body: Buffer;
-}
-
-export interface VendorBatchApi {
-  /** Whether the vendor's batches take a request. */
-  takes(request: Pick<UpstreamRequest, "path" | "headers">): boolean;
-  /** Resolves to the vendor's id. */
-  submit(calls: VendorCalls, batch: VendorRequests): Promise<string>;
-  /** The id of the batch with this name; without one, deletes what its submission left. */
-  find(calls: VendorCalls, name: string): Promise<string | undefined>;
-  /** Whether it runs. Asks for its end if it does and `cancels`. */
-  isRunning(calls: VendorCalls, id: string, cancels: boolean): Promise<boolean>;
-  /** The successes of a batch that is over, until `take` wants no more. */
-  readAnswers(calls: VendorCalls, id: string, take: (line: VendorAnswerLine) => Promise<boolean>): Promise<void>;
-  /** Deletes a batch that is over, and its files. */
-  delete(calls: VendorCalls, id: string): Promise<void>;
-}
 
 const apis: Partial<Record<CatalogueUpstream["dialect"], VendorBatchApi>> = {
   "openai-chat": openAiBatches,

@@ -20,3 +20,14 @@ for (const killed of [...victims.map((victim) => [victim]), victims])
     assert.equal(result.records, lines);
     assert.ok(result.additionalCalls <= result.kills * concurrency, `${result.additionalCalls} additional calls`);
   });
+
+/** Lines of one chunk, which is one batch of the vendor. */
+const chunkLines = 200;
+
+test(`kills of all, with batches of the vendor, seed ${seed}`, { timeout: 600_000 }, async (context) => {
+  const result = await runWithKills({ seed, lines, kills, victims, batchApi: true });
+  const row = ["all of them, with `batchApi`", lines, result.kills, result.resultsInOrder, result.records];
+  context.diagnostic(`| ${[...row, result.additionalCalls].join(" | ")} |`);
+  assert.equal(result.records, lines);
+  assert.ok(result.additionalCalls <= result.kills * concurrency * chunkLines, `${result.additionalCalls}`);
+});

@@ -9,9 +9,11 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
+import { buffer, text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import OpenAI, { toFile } from "openai";
+import { isBatchPath, OpenAiBatches } from "../../../apps/simulator/openai-batches.ts";
+import { bodyValueOf } from "../../../apps/simulator/request-body.ts";
 import { type Role, startGateway, startRole } from "../../support/gateway.ts";
 import { startPostgres } from "../../support/postgres.ts";
 import { until } from "../../support/time.ts";
@@ -25,6 +27,8 @@ interface KillsOptions {
   kills: number;
   /** One of them is killed each time. */
   victims: readonly Victim[];
+  /** The upstream has batches of its own. */
+  batchApi?: boolean;
   /** The time between two kills is at random up to this. */
   pauseMsMax?: number;
 }
@@ -50,18 +54,34 @@ function randomOf(start: number): () => number {
   };
 }
 
-const catalogueOf = (upstream: string) => `
+const catalogueOf = (upstream: string, batchApi: boolean) => `
 groups:
   default: { models: ["*"] }
 upstreams:
-  counted: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${upstream}/v1" }
+  counted: { dialect: openai-chat, batchApi: ${batchApi}, circuitBreakerFailuresMax: 0, baseUrl: "${upstream}/v1" }
 models:
   - { id: test/model, prices: { inputPerMillion: 1000, outputPerMillion: 1000 }, route: [{ upstream: counted, model: counted }] }
 `;
 
-/** An upstream that counts the calls of each line. */
+/** An upstream that counts the calls of each line, alone and in batches. */
 async function startUpstream(calls: Map<string, number>) {
+  const batches = new OpenAiBatches(async (path, body) => {
+    const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`, {
+      method: "POST",
+      body,
+    });
+    return { status: response.status, requestId: "", text: await response.text() };
+  });
   const server = createServer(async (request, response) => {
+    const { method = "", url = "", headers } = request;
+    const { pathname: path, searchParams: query } = new URL(url, "http://127.0.0.1");
+    if (isBatchPath(path)) {
+      const read = await bodyValueOf(await buffer(request), headers["content-type"]);
+      const body = read.kind === "ok" ? read.value : undefined;
+      const answer = batches.answer({ method, path, query, body, authorization: undefined });
+      response.end(typeof answer === "string" ? answer : JSON.stringify(answer));
+      return;
+    }
     const { messages = [] } = JSON.parse((await text(request)) || "{}") as { messages?: { content: string }[] };
     const line = messages[0]?.content ?? "";
     calls.set(line, (calls.get(line) ?? 0) + 1);
@@ -104,7 +124,7 @@ export async function runWithKills(options: KillsOptions): Promise<KillsResult> 
   const usage = { USAGE_DIRECTORY: join(directory, "usage") };
   const gateway = opened.use(
     await startGateway({
-      catalogue: catalogueOf(upstream.url),
+      catalogue: catalogueOf(upstream.url, options.batchApi === true),
       processes: "workers",
       ingresses: 0,
       isDurable: true,
@@ -129,6 +149,7 @@ export async function runWithKills(options: KillsOptions): Promise<KillsResult> 
     INGRESS_URL: url,
     FILES_DIRECTORY: join(directory, "files"),
     BATCH_CONCURRENCY: String(concurrency),
+    VENDOR_BATCH_POLL_SECONDS: "1",
   };
   let control: Role = await startRole("control", [], environment);
   opened.defer(() => control.kill());

@@ -11,14 +11,18 @@ groups:
   narrow: { models: ["test/claude"] }
 upstreams:
   simulator: { dialect: anthropic-messages, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }
+  vendor: { dialect: openai-responses, batchApi: true, baseUrl: "\${SIMULATOR_URL}/v1" }
   embedder: { dialect: openai-chat, baseUrl: "\${SIMULATOR_URL}/v1" }
 models:
   - { id: test/claude, prices: { inputPerMillion: 1000, outputPerMillion: 1000, serviceTiers: { batch: 0.5 } }, route: [{ upstream: simulator, model: sim-fast }] }
+  - { id: test/vendor, prices: { inputPerMillion: 1000, outputPerMillion: 1000, serviceTiers: { batch: 0.5 } }, route: [{ upstream: vendor, model: sim-fast }] }
   - { id: test/embedding, prices: { inputPerMillion: 1, outputPerMillion: 0 }, route: [{ upstream: embedder, model: sim-embedding }] }
 `;
 
 await using opened = new AsyncDisposableStack();
-const { gateway, control, addAccount, objects } = opened.use(await startFilesGateway({ catalogue, withBatches: true }));
+const { gateway, control, addAccount, objects } = opened.use(
+  await startFilesGateway({ catalogue, withBatches: true, control: { VENDOR_BATCH_POLL_SECONDS: "1" } }),
+);
 const resources = opened.move();
 after(() => resources.disposeAsync());
 
@@ -111,6 +115,30 @@ test("only files are left when a batch is over", async () => {
   const { data } = await client.batches.list();
   assert.equal(data.length, 1);
   await until("its lines are deleted", async () => !(await objects()).some((name) => /^b[0-9a-f]{64}$/.test(name)));
+});
+
+test("lines run in a batch of their vendor, others one by one", async () => {
+  const client = clientOf(await addAccount("vendor"));
+  const lines = Array.from({ length: 6 }, (_, index) =>
+    chatLine(`line-${index}`, index % 3 === 0 ? {} : { model: "test/vendor" }),
+  );
+  const batch = await run(client, lines.join("\n"));
+  assert.deepEqual(batch.request_counts, { total: 6, completed: 6, failed: 0 });
+  const output = await contentOf(client, batch.output_file_id);
+  assert.deepEqual(
+    output.map(({ custom_id, response }) => [custom_id, response.body.object, response.body.model]),
+    lines.map((_, index) => [`line-${index}`, "chat.completion", index % 3 === 0 ? "test/claude" : "test/vendor"]),
+  );
+  const { usage } = batch;
+  let items: { cost: string }[] = [];
+  await until("the records", async () => {
+    items = (await control.get<{ items: typeof items }>("/usage/records?account=vendor&limit=100")).items;
+    return items.length === 6;
+  });
+  const cost = items.reduce((sum, record) => sum + Number(record.cost), 0);
+  assert.equal(cost.toFixed(6), ((usage?.total_tokens ?? 0) / 2_000).toFixed(6));
+  const left = (await (await fetch(`${gateway.simulatorUrl}/v1/files`)).json()) as { data: object[] };
+  assert.deepEqual(left.data, []);
 });
 
 test("a file with faults is refused with each line, and costs nothing", async () => {

@@ -1,0 +1,226 @@
+/** Batches at upstreams whose vendor has batches of its own, through a whole gateway. */
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import Anthropic from "@anthropic-ai/sdk";
+import OpenAI, { toFile } from "openai";
+import { connectRedis } from "#service/redis.ts";
+import { startFilesGateway } from "../../support/files.ts";
+import { until } from "../../support/time.ts";
+
+const prices = "prices: { inputPerMillion: 1000, outputPerMillion: 1000, serviceTiers: { batch: 0.5 } }";
+const model = (id: string, upstream: string, target = "sim-fast") =>
+  `  - { id: ${id}, ${prices}, route: [{ upstream: ${upstream}, model: "${target}" }] }`;
+const catalogue = `
+groups:
+  default: { models: ["*"] }
+upstreams:
+  vendor: { dialect: openai-chat, batchApi: true, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }
+  responses: { dialect: openai-responses, batchApi: true, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }
+  single: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }
+models:
+${model("test/vendor", "vendor")}
+${model("test/responses", "responses")}
+${model("test/single", "single")}
+${["fail", "expire", "hold", "refuse"].map((fault) => model(`test/${fault}`, "vendor", `sim-fast;batch=${fault}`)).join("\n")}
+`;
+
+await using opened = new AsyncDisposableStack();
+const { gateway, control, addAccount, objects } = opened.use(
+  await startFilesGateway({ catalogue, withBatches: true, control: { VENDOR_BATCH_POLL_SECONDS: "1" } }),
+);
+const resources = opened.move();
+after(() => resources.disposeAsync());
+
+const line = (id: string, model: string, body: object = {}) =>
+  JSON.stringify({
+    custom_id: id,
+    method: "POST",
+    url: "/v1/chat/completions",
+    body: { model, messages: [{ role: "user", content: `hello ${id}` }], ...body },
+  });
+
+interface JournalEntry {
+  method: string;
+  path: string;
+  headers: Record<string, string>;
+}
+
+async function sent(): Promise<JournalEntry[]> {
+  const response = await fetch(`${gateway.simulatorUrl}/_simulator/requests`);
+  return (await response.json()) as JournalEntry[];
+}
+const forget = () => fetch(`${gateway.simulatorUrl}/_simulator/requests`, { method: "DELETE" });
+/** Requests of workers, without those that the simulator sends itself for a batch. */
+const calls = async () => {
+  const all = (await sent()).filter(({ headers }) => headers["user-agent"] === "sluice");
+  const of = (method: string, form: RegExp) =>
+    all.filter((each) => each.method === method && form.test(each.path)).length;
+  return {
+    single: of("POST", /\/(chat\/completions|responses)$/),
+    created: of("POST", /\/batches$/),
+    cancelled: of("POST", /\/cancel$/),
+    deletedFiles: of("DELETE", /\/files\//),
+  };
+};
+
+/** Names in Redis. */
+async function keysLike(part: string): Promise<string[]> {
+  const redis = await connectRedis(gateway.redis.url, "request");
+  const keys = await redis.keys(`*${part}*`);
+  redis.disconnect();
+  return keys;
+}
+
+async function create(client: OpenAI, lines: string[]) {
+  const file = await client.files.create({
+    purpose: "batch",
+    file: await toFile(Buffer.from(lines.join("\n")), "in.jsonl"),
+  });
+  return client.batches.create({ input_file_id: file.id, endpoint: "/v1/chat/completions", completion_window: "24h" });
+}
+
+async function ended(client: OpenAI, id: string) {
+  const states = ["completed", "failed", "expired", "cancelled"];
+  await until("the end of the batch", async () => states.includes((await client.batches.retrieve(id)).status), 20_000);
+  return client.batches.retrieve(id);
+}
+
+async function resultsIn(client: OpenAI, file: string | null | undefined) {
+  if (!file) return [];
+  const text = await (await client.files.content(file)).text();
+  return text
+    .trimEnd()
+    .split("\n")
+    .map((each) => JSON.parse(each));
+}
+
+interface UsageRecord {
+  requestId: string;
+  upstream: string;
+  cost: string;
+}
+
+async function recordsOf(account: string, count: number): Promise<UsageRecord[]> {
+  let items: UsageRecord[] = [];
+  await until("the records", async () => {
+    items = (await control.get<{ items: UsageRecord[] }>(`/usage/records?account=${account}&limit=200`)).items;
+    return items.length >= count;
+  });
+  return items;
+}
+
+const idsOf = (results: { custom_id: string }[]) => results.map(({ custom_id }) => custom_id);
+const clientOf = async (account: string) =>
+  new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: await addAccount(account), maxRetries: 0 });
+
+test("lines run in a batch of their vendor, others one by one, and all look the same", async () => {
+  await forget();
+  const client = await clientOf("mixed");
+  const lines = Array.from({ length: 30 }, (_, index) =>
+    line(`l-${index}`, index % 3 === 0 ? "test/single" : "test/vendor"),
+  );
+  const { id } = await create(client, lines);
+  const batch = await ended(client, id);
+  assert.deepEqual([batch.status, batch.request_counts], ["completed", { total: 30, completed: 30, failed: 0 }]);
+  const results = await resultsIn(client, batch.output_file_id);
+  assert.deepEqual(
+    idsOf(results),
+    lines.map((_, index) => `l-${index}`),
+  );
+  for (const [index, { response }] of results.entries()) {
+    assert.equal(response.status_code, 200);
+    assert.equal(response.body.object, "chat.completion");
+    assert.equal(response.body.model, index % 3 === 0 ? "test/single" : "test/vendor");
+  }
+  assert.deepEqual(await calls(), { single: 10, created: 1, cancelled: 0, deletedFiles: 2 });
+  const records = await recordsOf("mixed", 30);
+  assert.equal(new Set(records.map(({ requestId }) => requestId)).size, 30);
+  assert.deepEqual([...new Set(records.map(({ upstream }) => upstream))].sort(), ["single", "vendor"]);
+  // 1,000 a million tokens, of which the tier takes a half.
+  const cost = records.reduce((sum, record) => sum + Number(record.cost), 0);
+  assert.equal(cost.toFixed(6), ((batch.usage?.total_tokens ?? 0) / 2_000).toFixed(6));
+  assert.deepEqual(
+    (await objects()).filter((name) => /^b[0-9a-f]{64}$/.test(name)),
+    [],
+  );
+  assert.deepEqual(await keysLike("vendor-"), []);
+});
+
+for (const name of ["test/vendor", "test/responses"])
+  test(`requests of Anthropic's client are translated for a vendor's batch: ${name}`, async () => {
+    await forget();
+    const account = `anthropic-${name.slice(5)}`;
+    const client = new Anthropic({ baseURL: gateway.url, apiKey: await addAccount(account), maxRetries: 0 });
+    const { id } = await client.messages.batches.create({
+      requests: Array.from({ length: 5 }, (_, index) => ({
+        custom_id: `r-${index}`,
+        params: { model: name, max_tokens: 20, messages: [{ role: "user", content: `hello ${index}` }] },
+      })),
+    });
+    const isEnded = async () => (await client.messages.batches.retrieve(id)).processing_status === "ended";
+    await until("the end of the batch", isEnded, 20_000);
+    const results = [];
+    for await (const each of await client.messages.batches.results(id)) results.push(each);
+    assert.deepEqual(idsOf(results), ["r-0", "r-1", "r-2", "r-3", "r-4"]);
+    for (const { result } of results) assert.ok(result.type === "succeeded" && result.message.type === "message");
+    assert.deepEqual(await calls(), { single: 0, created: 1, cancelled: 0, deletedFiles: 2 });
+    assert.equal((await recordsOf(account, 5)).length, 5);
+  });
+
+test("requests of OpenAI's client are translated for a batch of Responses", async () => {
+  await forget();
+  const client = await clientOf("translated");
+  const { id } = await create(client, [line("a", "test/responses"), line("b", "test/responses")]);
+  const batch = await ended(client, id);
+  const results = await resultsIn(client, batch.output_file_id);
+  assert.deepEqual(idsOf(results), ["a", "b"]);
+  for (const { response } of results) assert.equal(response.body.object, "chat.completion");
+  assert.deepEqual(await calls(), { single: 0, created: 1, cancelled: 0, deletedFiles: 2 });
+});
+
+const fallbacks: [fault: string, calls: object][] = [
+  ["fail", { single: 10, created: 1, cancelled: 0, deletedFiles: 1 }],
+  ["expire", { single: 5, created: 1, cancelled: 0, deletedFiles: 3 }],
+  ["refuse", { single: 10, created: 1, cancelled: 0, deletedFiles: 1 }],
+];
+for (const [fault, expected] of fallbacks)
+  test(`lines run one by one that a vendor's batch leaves: ${fault}`, async () => {
+    await forget();
+    const client = await clientOf(fault);
+    const lines = Array.from({ length: 10 }, (_, index) => line(`l-${index}`, `test/${fault}`));
+    const { id } = await create(client, lines);
+    const batch = await ended(client, id);
+    assert.deepEqual([batch.status, batch.request_counts], ["completed", { total: 10, completed: 10, failed: 0 }]);
+    assert.deepEqual(
+      idsOf(await resultsIn(client, batch.output_file_id)),
+      lines.map((_, index) => `l-${index}`),
+    );
+    assert.deepEqual(await calls(), expected);
+    assert.equal((await recordsOf(fault, 10)).length, 10);
+  });
+
+test("a line that the vendor refuses has the gateway's error beside the others' answers", async () => {
+  const client = await clientOf("one-bad");
+  const { id } = await create(client, [line("good", "test/vendor"), line("bad", "test/vendor", { temperature: 9 })]);
+  const batch = await ended(client, id);
+  assert.deepEqual(batch.request_counts, { total: 2, completed: 1, failed: 1 });
+  assert.deepEqual(idsOf(await resultsIn(client, batch.output_file_id)), ["good"]);
+  const [error] = await resultsIn(client, batch.error_file_id);
+  assert.deepEqual([error.custom_id, error.response.status_code], ["bad", 400]);
+});
+
+test("a cancelled batch cancels the vendor's", async () => {
+  await forget();
+  const client = await clientOf("cancelled");
+  const { id } = await create(client, [line("a", "test/hold"), line("b", "test/hold")]);
+  await until("the vendor's batch", async () => (await calls()).created === 1);
+  await client.batches.cancel(id);
+  const batch = await ended(client, id);
+  assert.deepEqual([batch.status, batch.request_counts], ["cancelled", { total: 2, completed: 0, failed: 2 }]);
+  const errors = await resultsIn(client, batch.error_file_id);
+  assert.deepEqual(
+    errors.map(({ error }) => error.code),
+    ["batch_cancelled", "batch_cancelled"],
+  );
+  assert.deepEqual(await calls(), { single: 0, created: 1, cancelled: 1, deletedFiles: 2 });
+});

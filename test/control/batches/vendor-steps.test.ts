@@ -1,0 +1,157 @@
+/** Calls of a vendor that fail at each step of its batch: each line is answered once. */
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after } from "node:test";
+import type { VendorBatchAnswer, VendorBatchCall, VendorTarget } from "#service/vendor-batch.ts";
+import type { SendLine } from "../../../apps/control/batches/line-sender.ts";
+import type { VendorBatches } from "../../../apps/control/batches/vendor-batch.ts";
+import { vendorFindMs } from "../../../apps/control/bounds.ts";
+import type { Database } from "../../../apps/control/database/database.ts";
+import { until } from "../../support/time.ts";
+import { onPostgres } from "../databases.ts";
+import { addAccount, addBatch, answerOf, contextOf, ended, inputOf, linesIn, startRunner } from "./support.ts";
+
+const root = await mkdtemp(join(tmpdir(), "sluice-vendor-steps-"));
+after(() => rm(root, { recursive: true, force: true }));
+
+const target: VendorTarget = { upstream: "vendor", credential: null, path: "/x", model: "m", headers: {} };
+const lines = 10;
+
+/** A vendor that keeps its batches; `step` may fail a call before or after its effect. */
+function scripted(step: (action: VendorBatchCall["action"], number: number) => "before" | "after" | undefined) {
+  const batches = new Map<string, { name: string; isOver: boolean }>();
+  const counts = new Map<string, number>();
+  const sent = { deferred: 0, answered: 0, single: 0 };
+  const effectOf = (call: VendorBatchCall): VendorBatchAnswer => {
+    const batch = "id" in call ? batches.get(call.id) : undefined;
+    switch (call.action) {
+      case "submit":
+        batches.set(`id-${batches.size}`, { name: call.name, isOver: false });
+        return { kind: "submitted", id: `id-${batches.size - 1}` };
+      case "find": {
+        const [id] = [...batches].find(([, { name }]) => name === call.name) ?? [];
+        return id === undefined ? { kind: "absent" } : { kind: "submitted", id };
+      }
+      case "read": {
+        if (batch === undefined) return { kind: "refused", message: "404" };
+        if (!batch.isOver) {
+          batch.isOver = true;
+          return { kind: "running" };
+        }
+        const places = call.places.slice(0, 4);
+        return { kind: "ended", places, isWhole: places.length === call.places.length };
+      }
+      case "delete":
+        return { kind: "deleted" };
+      default:
+        return call satisfies never;
+    }
+  };
+  const vendors: VendorBatches = {
+    arePossible: () => true,
+    targetOf: async () => target,
+    async call(call) {
+      const number = (counts.get(call.action) ?? 0) + 1;
+      counts.set(call.action, number);
+      const failed = step(call.action, number);
+      if (failed === "before") return { kind: "unknown", message: "before" };
+      const answer = effectOf(call);
+      return failed === "after" ? { kind: "unknown", message: "after" } : answer;
+    },
+    pollMs: 10,
+  };
+  const send: SendLine = async ({ vendorLine }) => {
+    if (vendorLine === undefined) sent.single++;
+    else if (vendorLine.answeredBy === undefined) sent.deferred++;
+    else sent.answered++;
+    return vendorLine !== undefined && vendorLine.answeredBy === undefined ? answerOf(202, {}) : answerOf(200, {});
+  };
+  return { vendors, send, sent, batches, counts };
+}
+
+let accounts = 0;
+/** Runs a batch on a clock that jumps over the wait for a submission. */
+async function run(database: Database, vendor: ReturnType<typeof scripted>) {
+  const account = `acct-${++accounts}`;
+  const id = `batch_${accounts}`;
+  let ahead = 0;
+  const context = contextOf(database, await mkdtemp(join(root, "objects-")));
+  const clock = { now: () => context.clock.now(), epoch: () => context.clock.epoch() + ahead };
+  await addAccount(database, account);
+  await addBatch(context, { id, account, input: inputOf(lines) });
+  const runner = startRunner({ ...context, clock }, vendor.send, 4, async () => 0, vendor.vendors);
+  runner.wake();
+  const skip = setInterval(async () => {
+    ahead += vendorFindMs;
+    await database.updateTable("batch_chunks").set({ poll_at: null }).where("batch_id", "=", id).execute();
+    runner.wake();
+  }, 50);
+  try {
+    const batch = await ended(database, id);
+    assert.deepEqual([batch.state, batch.succeeded, batch.errored], ["completed", lines, 0]);
+    assert.equal((await linesIn(context, account, batch.output_file_id)).length, lines);
+  } finally {
+    clearInterval(skip);
+    await runner.close();
+  }
+}
+
+const never = () => undefined;
+const once = (action: VendorBatchCall["action"], when: "before" | "after") => (current: string, number: number) =>
+  current === action && number === 1 ? when : undefined;
+
+const steps: [name: string, step: Parameters<typeof scripted>[0], vendorBatches: number, answered: number][] = [
+  ["no call fails", never, 1, lines],
+  ["the submission did not reach the vendor", once("submit", "before"), 1, lines],
+  ["the id of the submission is lost", once("submit", "after"), 1, lines],
+  [
+    "the search fails once",
+    (action, number) =>
+      (action === "submit" && number === 1) || (action === "find" && number === 1) ? "after" : undefined,
+    1,
+    lines,
+  ],
+  ["the state cannot be read once", once("read", "before"), 1, lines],
+  ["answers are read and lost", once("read", "after"), 1, lines],
+  ["the deletion fails", once("delete", "before"), 1, lines],
+  ["no submission reaches the vendor", (action) => (action === "submit" ? "before" : undefined), 0, 0],
+];
+for (const [name, step, batches, answered] of steps)
+  onPostgres(`each line is answered once: ${name}`, async (database) => {
+    const vendor = scripted(step);
+    await run(database, vendor);
+    assert.equal(vendor.batches.size, batches);
+    assert.deepEqual(vendor.sent, { deferred: lines, answered, single: lines - answered });
+  });
+
+onPostgres("a process that ends after the submission leaves a batch that the next one finds", async (database) => {
+  const account = `acct-${++accounts}`;
+  const id = `batch_${accounts}`;
+  const context = contextOf(database, await mkdtemp(join(root, "objects-")));
+  await addAccount(database, account);
+  await addBatch(context, { id, account, input: inputOf(lines) });
+  const vendor = scripted(never);
+  const submitted = Promise.withResolvers<void>();
+  const silent: VendorBatches = {
+    ...vendor.vendors,
+    async call(call) {
+      const answer = await vendor.vendors.call(call);
+      submitted.resolve();
+      return call.action === "submit" ? new Promise(() => undefined) : answer;
+    },
+  };
+  const killed = startRunner(context, vendor.send, 4, async () => 0, silent);
+  killed.wake();
+  await submitted.promise;
+  await killed.close();
+  await database.updateTable("batch_chunks").set({ lease_until: null }).where("batch_id", "=", id).execute();
+  const clock = { now: () => context.clock.now(), epoch: () => context.clock.epoch() + vendorFindMs };
+  const runner = startRunner({ ...context, clock }, vendor.send, 4, async () => 0, vendor.vendors);
+  runner.wake();
+  await until("the end", async () => (await ended(database, id)).state === "completed");
+  await runner.close();
+  assert.equal(vendor.batches.size, 1);
+  assert.deepEqual(vendor.sent, { deferred: lines, answered: lines, single: 0 });
+});
