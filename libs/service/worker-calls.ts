@@ -9,7 +9,7 @@ import type { Keyspace } from "./keyspace.ts";
 import type { Redis } from "./redis.ts";
 
 /** How long a worker has for its answer: more than its own limits for the calls of a test. */
-export const workerAnswerMsMax = 55_000;
+const workerAnswerMsMax = 55_000;
 const lookEveryMs = 50;
 const answerLifeMs = 10_000;
 
