@@ -40,7 +40,7 @@ const budgets = `
 short answer                           26        3          3       8    3,350     1      27       144
 short answer of a session              26        3          3       8    3,400     1      27       144
 short answer with limits               64        5          3      10    4,400     1      31       170
-65 short answers, 64 at once          560       36         36      80  130,000    42     560     4,600
+65 short answers, 64 at once          560       36         36      84  130,000    42     560     4,600
 idempotent short answer                38        4          3      10    4,750     1      31       176
 stored response                        45        4          3       9    5,500     1      30       176
 background response                   144       12          3      21   10,500     1      51       315

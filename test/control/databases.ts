@@ -7,14 +7,10 @@ import { type Database, type OpenDatabase, openDatabase } from "../../apps/contr
 import { atEnd } from "../support/at-end.ts";
 import { embeddedDirectory } from "../support/embedded.ts";
 import { isLong } from "../support/long.ts";
-import { startPostgres } from "../support/postgres.ts";
+import { sharedPostgres } from "../support/postgres.ts";
 
 const directory = await mkdtemp(join(tmpdir(), "sluice-control-"));
-const server = await startPostgres();
-atEnd(async () => {
-  await server[Symbol.asyncDispose]();
-  await rm(directory, { recursive: true, force: true });
-});
+atEnd(() => rm(directory, { recursive: true, force: true }));
 
 /** The embedded database of the file whose tests are declared. */
 let embedded: EmbeddedOfFile | undefined;
@@ -45,9 +41,9 @@ function embeddedOfFile(): EmbeddedOfFile {
   return own;
 }
 
-/** A new, empty Postgres database. */
+/** A new Postgres database without rows. */
 export const openPostgres = async (): Promise<OpenDatabase> =>
-  openDatabase({ url: await server.createDatabase(), directory });
+  openDatabase({ url: await (await sharedPostgres()).createTables(), directory });
 
 /**
  * Declares a test for each kind of database. The tests of a file share the embedded one, so each

@@ -1,8 +1,4 @@
 /** Control inside the test process, on a database of the test's own. */
-
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { watchCatalogue } from "#catalogue/watch.ts";
@@ -11,8 +7,8 @@ import { serviceConfigOf } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
 import { createControl } from "../../apps/control/control.ts";
-import { embeddedDirectory } from "./embedded.ts";
 import { type Role, startRole } from "./gateway.ts";
+import { sharedPostgres } from "./postgres.ts";
 
 export interface TestControl extends AsyncDisposable {
   /** Its address. */
@@ -47,27 +43,18 @@ export async function openControl(
 }
 
 /**
- * `environment` needs REDIS_URL and SLUICE_CATALOGUE; without DATABASE_URL it uses an embedded
- * database of its own.
+ * `environment` needs REDIS_URL and SLUICE_CATALOGUE; without a database it uses a new one on the
+ * Postgres of this process.
  */
 export async function startControl(environment: Record<string, string>): Promise<TestControl> {
-  const directory = await mkdtemp(join(tmpdir(), "sluice-control-"));
-  const env = {
+  const hasDatabase = "DATABASE_URL" in environment || "DATABASE_DIRECTORY" in environment;
+  const { urls, close } = await openControl({
     CONTROL_PORT: "0",
-    ...(environment.DATABASE_URL === undefined && {
-      DATABASE_DIRECTORY: await embeddedDirectory(join(directory, "database")),
-    }),
+    ...(!hasDatabase && { DATABASE_URL: await (await sharedPostgres()).createTables() }),
     OPERATOR_TOKEN: operatorToken,
     ...environment,
-  };
-  const { urls, close } = await openControl(env);
-  return {
-    ...callsOf(urls),
-    async [Symbol.asyncDispose]() {
-      await close();
-      await rm(directory, { recursive: true, force: true });
-    },
-  };
+  });
+  return { ...callsOf(urls), [Symbol.asyncDispose]: close };
 }
 
 export interface ControlProcess extends TestControl {

@@ -11,6 +11,9 @@ import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
 import { postgres, programFor } from "../../apps/cli/test-programs.ts";
+import { openDatabase } from "../../apps/control/database/database.ts";
+import { atEnd } from "./at-end.ts";
+import { cacheFor } from "./cache.ts";
 
 /** How long a server may take to accept its first connection. */
 const startMsMax = 20_000;
@@ -19,7 +22,9 @@ export interface TestPostgres extends AsyncDisposable {
   /** The server's process, whose children serve its connections. */
   pid(): number;
   /** The URL of a new, empty database on this server. */
-  createDatabase(): Promise<string>;
+  createDatabase(name?: string): Promise<string>;
+  /** The URL of a new database on this server with control's tables, without rows. */
+  createTables(): Promise<string>;
   /** Ends it at once, and starts it again with its data. */
   restart(): Promise<void>;
   kill(): Promise<void>;
@@ -44,18 +49,59 @@ process.on("exit", () => {
   for (const directory of directories) rmSync(directory, { recursive: true, force: true });
 });
 
+/**
+ * Making a server's files and the tables takes a second, so they are made once for each version of
+ * both, and copied.
+ */
+const cache = cacheFor("postgres", () =>
+  execFileSync(join(programFor(postgres), "postgres"), ["--version"]).toString(),
+);
+
+async function makeFiles(directory: string): Promise<void> {
+  const user = identity();
+  const making = await mkdtemp(join(tmpdir(), "postgres-making-"));
+  directories.add(making);
+  if (user.uid !== undefined) chownSync(making, user.uid, user.gid as number);
+  const data = join(making, "data");
+  const options = ["-D", data, "-U", "sluice", "--auth=trust", "--no-sync", "-E", "UTF8"];
+  execFileSync(join(programFor(postgres), "initdb"), options, { ...user, cwd: making, stdio: "ignore" });
+  await using server = await serve(making);
+  const url = await server.createDatabase(tablesDatabase);
+  await (await openDatabase({ url, directory: making }))[Symbol.asyncDispose]();
+  await server.stop();
+  copyAll(data, join(directory, "data"));
+}
+
+/** Keeps the owner, which must be the one that the server runs as. */
+const copyAll = (from: string, to: string) => execFileSync("cp", ["-a", from, to]);
+
+const tablesDatabase = "tables";
+
 export async function startPostgres(): Promise<TestPostgres> {
-  const program = programFor(postgres);
+  const files = await cache.of(makeFiles);
   const user = identity();
   const directory = await mkdtemp(join(tmpdir(), "postgres-"));
   directories.add(directory);
   if (user.uid !== undefined) chownSync(directory, user.uid, user.gid as number);
+  copyAll(join(files, "data"), join(directory, "data"));
+  return serve(directory);
+}
+
+let shared: Promise<TestPostgres> | undefined;
+
+/** The server that the tests of this process share. It runs until the last of them is over. */
+export function sharedPostgres(): Promise<TestPostgres> {
+  if (shared !== undefined) return shared;
+  shared = startPostgres();
+  atEnd(async () => (await shared)?.[Symbol.asyncDispose]());
+  return shared;
+}
+
+/** Runs a server on the files in `directory`/data. */
+async function serve(directory: string): Promise<TestPostgres & { stop(): Promise<void> }> {
+  const program = programFor(postgres);
+  const user = identity();
   const data = join(directory, "data");
-  execFileSync(join(program, "initdb"), ["-D", data, "-U", "sluice", "--auth=trust", "--no-sync", "-E", "UTF8"], {
-    ...user,
-    cwd: directory,
-    stdio: "ignore",
-  });
   const urlOf = (database: string) => `postgres://sluice@/${database}?host=${encodeURIComponent(directory)}`;
   let server: ChildProcess | undefined;
   let databases = 0;
@@ -73,27 +119,31 @@ export async function startPostgres(): Promise<TestPostgres> {
       await delay(20);
     }
   };
-  const kill = async () => {
+  const end = async (signal: NodeJS.Signals) => {
     if (server === undefined || server.exitCode !== null || server.signalCode !== null) return;
     const ended = once(server, "exit");
-    // SIGQUIT ends it at once, without a checkpoint, and its children with it.
-    server.kill("SIGQUIT");
+    server.kill(signal);
     await ended;
     alive.delete(server);
+  };
+  // Ends it at once, without a checkpoint, and its children with it.
+  const kill = () => end("SIGQUIT");
+  const create = async (name: string, template = "template1") => {
+    const client = new Client({ connectionString: urlOf("postgres") });
+    await client.connect();
+    await client.query(`create database ${name} template ${template}`);
+    await client.end();
+    return urlOf(name);
   };
   await start();
   return {
     pid: () => server?.pid as number,
-    async createDatabase() {
-      const name = `test_${++databases}`;
-      const client = new Client({ connectionString: urlOf("postgres") });
-      await client.connect();
-      await client.query(`create database ${name}`);
-      await client.end();
-      return urlOf(name);
-    },
+    createDatabase: (name = `test_${++databases}`) => create(name),
+    createTables: () => create(`test_${++databases}`, tablesDatabase),
     start,
     kill,
+    // With a checkpoint, after which its files can be copied.
+    stop: () => end("SIGINT"),
     async restart() {
       await kill();
       await start();
