@@ -197,6 +197,25 @@ export const liveOperations = {
     query: strictObject({}),
     answer: liveState,
   },
+  readLastHour: {
+    method: "GET",
+    path: "/operations/last-hour",
+    summary: "Requests of the last hour by minute, from the ledger.",
+    access: "operator",
+    query: strictObject({}),
+    answer: object({
+      minutes: listOf(
+        object({
+          time: time("Its beginning."),
+          requests: count("Requests that arrived in it and are over."),
+          failed: count("Those of them that failed."),
+          refused: count("Those of them that were refused."),
+          chunks: count("Parts of their answers."),
+        }),
+        "The oldest first. Minutes without a request are missing.",
+      ),
+    }),
+  },
   drainProcess: {
     method: "POST",
     path: "/operations/processes/:process/drain",
@@ -267,6 +286,17 @@ export const liveOperations = {
     params: object({ generation: id("The id of a generation.") }),
     body: reasonBody,
     answer: named("generation"),
+  },
+  stopGenerations: {
+    method: "POST",
+    path: "/operations/generations/stop",
+    summary: "Ends several generations as `stopGeneration` ends one. Those that are over meanwhile are left out.",
+    access: "operator",
+    body: strictObject({
+      generations: Type.Array(id("The id of a generation."), { minItems: 1, maxItems: 100 }),
+      reason,
+    }),
+    answer: object({ ended: count("Generations that were ended."), silent }),
   },
   openCircuitBreaker: {
     method: "POST",

@@ -106,6 +106,14 @@ export interface GenerationEnded extends GenerationEvent {
   readonly bytes: number;
 }
 
+/** A generation that was refused before it began. */
+export interface RefusedCall {
+  readonly model: string;
+  readonly queue: string;
+  readonly operation: OperationName;
+  readonly dialect: ConversationDialect;
+}
+
 export interface RequestEnded {
   readonly requestId: string;
   readonly transport: "http" | "websocket";
@@ -128,6 +136,8 @@ export interface RequestEnded {
   readonly tags: readonly string[];
   /** The code of the gateway's own error that answered it. */
   readonly errorCode: ErrorCode | undefined;
+  /** Set if it would have been a generation of a known model. */
+  readonly refusedCall?: RefusedCall | undefined;
   /** Set for a line of a batch. */
   readonly batchLine?:
     | { readonly batch: string; readonly generationId: string; readonly receivedAt: number; readonly attempts: number }

@@ -74,6 +74,32 @@ test("a queue is drained until a time and cleared, and a circuit breaker is kept
   await page.getByRole("button", { name: `Keep open ${target}` }).waitFor();
 });
 
+test("ticked generations are stopped together", async () => {
+  const running = [1, 2, 3].map(() => gateway.post(body));
+  await using opened = await browser.open("/operations", { viewport: { width: 1440, height: 900 } });
+  const { page } = opened;
+  const dialog = page.getByRole("dialog");
+  await page.getByText("3 now").waitFor();
+  const stop = page.getByRole("button", { name: /^Stop gen_/ }).first();
+  const box = await stop.boundingBox();
+  assert.ok(box !== null && box.x + box.width <= 1_440, "Stop is in sight");
+  await page.getByRole("button", { name: "Tick all 3" }).click();
+  await page
+    .getByRole("checkbox", { name: /^Tick gen_/ })
+    .first()
+    .uncheck();
+  await page.getByRole("button", { name: "Stop 2", exact: true }).click();
+  await dialog.getByLabel("Reason").fill("a loop");
+  await assertAccessible(page);
+  await dialog.getByRole("button", { name: "Stop", exact: true }).click();
+  await page.getByText("2 generations were stopped").waitFor();
+  await page.getByText("1 now").waitFor();
+  await page.getByRole("button", { name: /^Stop gen_/ }).click();
+  await dialog.getByLabel("Reason").fill("the last");
+  await dialog.getByRole("button", { name: "Stop", exact: true }).click();
+  for (const response of running) await (await response).body?.cancel().catch(() => undefined);
+});
+
 test("the running list is filtered by the address", async () => {
   await using opened = await browser.open("/operations?model=slow&queue=chat");
   const { page } = opened;

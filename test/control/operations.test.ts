@@ -161,6 +161,13 @@ test("a draining queue refuses new requests in every dialect, with the reason an
   assert.match(metrics, /sluice_operator_control\{kind="queue",name="chat",state="draining"\} 1/);
   await operate("queues/chat/resume");
   await everywhere("the queue takes requests again", ({ status }) => status === 200);
+  const path = `/usage/records/${refused.headers.get("x-request-id")}`;
+  await until("the ledger has the refusal", async () => (await control.call("GET", path)).ok);
+  const { outcome, model, queue, dialect } = await control.get<Record<string, unknown>>(path);
+  assert.deepEqual([outcome, model, queue, dialect], ["refused", "fast", "chat", "openai-chat"]);
+  const { minutes } = await control.get<{ minutes: Record<string, number>[] }>("/operations/last-hour");
+  assert.ok(minutes.some(({ refused: count = 0 }) => count > 0));
+  assert.ok(minutes.every(({ requests = 0, failed = 0, refused: count = 0 }) => failed + count <= requests));
 });
 
 test("a cleared queue ends what waits with the reason, once in the ledger and without cost; its idempotency key is free", async () => {
@@ -238,6 +245,16 @@ test("one generation is listed and stopped: an error event for its caller, the u
   assert.ok((record?.tokens.output ?? 0) > 0 && Number(record?.cost) > 0);
   assert.equal((await generations()).total, 0);
   await operate(`generations/${id}/stop`, { reason: "again" }, 404);
+});
+
+test("several generations are stopped at once, and one that is over is left out", async () => {
+  const responses = await Promise.all([1, 2].map(() => ask("slow", { stream: true })));
+  const ids = responses.map(generationOf);
+  const reads = responses.map((response) => readStream(response));
+  await until("both run", async () => (await generations("?model=slow")).total === 2);
+  const answer = await operate("generations/stop", { generations: [...ids, "gen_over"], reason: "a loop" });
+  assert.deepEqual(answer, { ended: 2, silent: [] });
+  for (const { error } of await Promise.all(reads)) assert.match(error?.message ?? "", /a loop$/);
 });
 
 test("a circuit breaker that an operator keeps open survives a restart of the worker, and closes at once", async () => {

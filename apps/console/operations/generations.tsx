@@ -1,6 +1,7 @@
-/** The generations that wait or run now, oldest first; one can be stopped. */
-import { Alert, Group, Text } from "@mantine/core";
-import { memo, useMemo } from "react";
+/** The generations that wait or run now, oldest first; one or several can be stopped. */
+import { Alert, Button, Checkbox, Group, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { memo, useMemo, useState } from "react";
 import { useFilters } from "../app/address.ts";
 import { type Answer, call } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
@@ -30,8 +31,11 @@ export const Generations = memo(function Generations({ queues }: { queues: strin
   const query = { model, key, queue };
   const generations = useRead("listGenerations", { query }, { everyMs, keepsPrevious: true });
   const { models = [] } = useRead("readCatalogue").data ?? {};
-  const columns = useGenerationColumns();
+  const [ticked, setTicked] = useState<readonly string[]>([]);
+  const columns = useGenerationColumns(setTicked);
   const { items = [], total = 0 } = generations.data ?? {};
+  const rows = items.map((item) => ({ ...item, isTicked: ticked.includes(item.id) }));
+  const tickedNow = rows.filter(({ isTicked }) => isTicked).map(({ id }) => id);
   const keys = new Map(items.map(({ keyId, keyName }) => [keyId, keyName]));
   if (key !== undefined && !keys.has(key)) keys.set(key, key);
   const choices = {
@@ -50,6 +54,20 @@ export const Generations = memo(function Generations({ queues }: { queues: strin
                 ? t.shown(format.count(items.length), format.count(total))
                 : t.all(format.count(total)))}
           </Text>
+          {items.length > 1 && (
+            <Button
+              variant="subtle"
+              size="compact-sm"
+              onClick={() => setTicked(tickedNow.length > 0 ? [] : items.map(({ id }) => id))}
+            >
+              {tickedNow.length > 0 ? t.tickNone : t.tickAll(items.length)}
+            </Button>
+          )}
+          {tickedNow.length > 0 && (
+            <Button color="red.9" size="compact-sm" onClick={() => openDialog(<StopDialog ids={tickedNow} />)}>
+              {t.stopTicked(tickedNow.length)}
+            </Button>
+          )}
           {(["model", "key", "queue"] as const).map((name) => (
             <FilterSelect
               key={name}
@@ -76,8 +94,8 @@ export const Generations = memo(function Generations({ queues }: { queues: strin
             <DataTable
               label={t.title}
               columns={columns}
-              rows={items}
-              minWidth={1_040}
+              rows={rows}
+              minWidth={1_000}
               empty={<Empty title={t.none}>{t.noneWhy}</Empty>}
             />
           </>
@@ -87,9 +105,28 @@ export const Generations = memo(function Generations({ queues }: { queues: strin
   );
 });
 
-function useGenerationColumns() {
+function StopDialog({ ids }: { ids: string[] }) {
   const t = useGenerationsTexts();
-  const c = useColumns<Generation>();
+  return (
+    <ReasonDialog
+      title={t.stopSeveral(ids.length)}
+      submit={t.stop}
+      consequence={t.stopSeveralWhy}
+      isDestructive
+      onSubmit={async (reason) => {
+        const { ended, silent } = await call("stopGenerations", { body: { generations: ids, reason } });
+        notifications.show({
+          message: silent.length === 0 ? t.stoppedSeveral(ended) : t.stoppedSome(ended, silent.join(", ")),
+          color: silent.length === 0 ? "teal" : "yellow",
+        });
+      }}
+    />
+  );
+}
+
+function useGenerationColumns(setTicked: (change: (ids: readonly string[]) => readonly string[]) => void) {
+  const t = useGenerationsTexts();
+  const c = useColumns<Generation & { isTicked: boolean }>();
   return useMemo(() => {
     const stop = ({ id, model }: Generation) => (
       <ReasonDialog
@@ -101,6 +138,16 @@ function useGenerationColumns() {
       />
     );
     return [
+      c.cell("tick", t.tick, ({ id, isTicked }) => (
+        <Checkbox
+          size="xs"
+          aria-label={t.tickOf(id)}
+          checked={isTicked}
+          onChange={({ currentTarget: { checked } }) =>
+            setTicked((ids) => (checked ? [...ids, id] : ids.filter((each) => each !== id)))
+          }
+        />
+      )),
       c.cell(
         "since",
         t.since,
@@ -143,7 +190,7 @@ function useGenerationColumns() {
         </RowButton>
       )),
     ];
-  }, [t, c]);
+  }, [t, c, setTicked]);
 }
 
 /** Such as `7 (2–6 s)`: the place in its line, and the expected wait. */

@@ -18,11 +18,17 @@ type Action = "pause" | "drain" | "resume" | "clear";
 
 const ends = [null, 15, 60, 240, 1_440] as const;
 
+/** Whether nothing takes its requests, and how long they have waited. */
+const urgencyOf = ({ workers, queued, control, oldestWaitMs }: Queue): number =>
+  (workers === 0 && queued > 0 ? 2e12 : 0) + (control === null ? 0 : 1e12) + oldestWaitMs;
+
 export function Queues({ queues }: { queues: readonly Queue[] }) {
   const t = useQueuesTexts();
+  // The worst first; others keep their order.
+  const rows = queues.toSorted((a, b) => urgencyOf(b) - urgencyOf(a));
   return (
     <Section id="queues" title={t.queues}>
-      <DataTable label={t.queues} columns={useQueueColumns()} rows={queues} rowId="name" minWidth={1_000} />
+      <DataTable label={t.queues} columns={useQueueColumns()} rows={rows} rowId="name" minWidth={1_000} />
     </Section>
   );
 }

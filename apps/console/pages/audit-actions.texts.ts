@@ -65,6 +65,7 @@ const en = {
   clearQueue: "Cleared a queue",
   drainProcess: "Drained a process",
   stopGeneration: "Stopped a request",
+  stopGenerations: "Stopped requests",
   openCircuitBreaker: "Kept a circuit breaker open",
   closeCircuitBreaker: "Closed a circuit breaker",
 };
@@ -134,6 +135,7 @@ const zh: Record<keyof typeof en, string> = {
   clearQueue: "清空队列",
   drainProcess: "排空进程",
   stopGeneration: "停止请求",
+  stopGenerations: "停止多个请求",
   openCircuitBreaker: "保持熔断器断开",
   closeCircuitBreaker: "闭合熔断器",
 };

@@ -4,6 +4,7 @@ import { useMemo } from "react";
 import { call } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import { figuresOf, type LiveFigures, type LiveState, useLive } from "../app/live.ts";
+import { useRead } from "../app/queries.ts";
 import { Conditions } from "../operations/conditions.tsx";
 import { Generations } from "../operations/generations.tsx";
 import { Queues } from "../operations/queues.tsx";
@@ -60,7 +61,12 @@ function State({ state, history, isOld }: StateProps & { isOld: boolean }) {
       <Queues queues={state.queues} />
       <Targets targets={state.targets} />
       <Section id="processes" title={t.processes}>
-        <DataTable label={t.processes} columns={useProcessColumns()} rows={state.processes} minWidth={920} />
+        <DataTable
+          label={t.processes}
+          columns={useProcessColumns()}
+          rows={state.processes.toSorted((a, b) => troubleOf(b) - troubleOf(a))}
+          minWidth={920}
+        />
       </Section>
       <Section id="stores" title={t.stores}>
         <Stores state={state} />
@@ -75,18 +81,51 @@ function Rates({ state, history }: StateProps) {
   const t = useOperationsTexts();
   const format = useFormats();
   const now = figuresOf(state);
-  const span = t.last(Math.ceil(history.length / 60));
+  const { minutes = [] } = useRead("readLastHour", {}, { everyMs: lastHourEveryMs }).data ?? {};
+  const past = useMemo(() => perSecond(minutes, state.at), [minutes, state.at]);
+  const valuesOf = (name: (typeof figureNames)[number]) =>
+    name in past ? [...past[name as PastName], now[name]] : history.map((figures) => figures[name]);
   return (
     <Figures
       cols={cols}
       figures={figureNames.map((name) => ({
         name: t[name],
         value: format.short(Math.round(now[name] * 10) / 10),
-        detail: <SparkLine values={history.map((figures) => figures[name])} label={`${t[name]}, ${span}`} />,
+        detail: (
+          <SparkLine
+            values={valuesOf(name)}
+            label={`${t[name]}, ${t.last(name in past ? minutesPerHour : Math.ceil(history.length / 60))}`}
+          />
+        ),
       }))}
     />
   );
 }
+
+const pastNames = ["requests", "failed", "refused", "chunks"] as const;
+type PastName = (typeof pastNames)[number];
+
+const minuteMs = 60_000;
+const minutesPerHour = 60;
+const lastHourEveryMs = 30_000;
+
+/** The means of each minute of the hour before `now`, without the one that is not over. */
+function perSecond(
+  minutes: readonly (Record<PastName, number> & { time: string })[],
+  now: string,
+): Record<PastName, number[]> {
+  const current = Math.floor(Date.parse(now) / minuteMs);
+  const byMinute = new Map(minutes.map((minute) => [Date.parse(minute.time) / minuteMs, minute]));
+  const valuesOf = (name: PastName) =>
+    Array.from({ length: minutesPerHour }, (_, place) => {
+      const minute = byMinute.get(current - minutesPerHour + place);
+      return (minute?.[name] ?? 0) / 60;
+    });
+  return Object.fromEntries(pastNames.map((name) => [name, valuesOf(name)])) as Record<PastName, number[]>;
+}
+
+/** The worst first; others keep their order. */
+const troubleOf = ({ isLate, notReady }: Process): number => (isLate ? 2 : notReady === null ? 0 : 1);
 
 function useProcessColumns() {
   const t = useOperationsTexts();

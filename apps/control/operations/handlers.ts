@@ -3,6 +3,7 @@
  * generations and targets.
  */
 
+import { sql } from "kysely";
 import type { liveOperations } from "#api/live.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { commandIngresses, countOf, type GenerationCommand, itemsOf } from "#service/generation-commands.ts";
@@ -44,6 +45,21 @@ export function liveHandlers(options: LiveHandlerOptions): Handlers<typeof liveO
     async readOperations() {
       return { body: await states.read() };
     },
+    async readLastHour(_, { database, now }) {
+      const from = new Date(now.getTime() - 3_600_000);
+      const { rows } = await sql<{ minute: Date } & Record<"requests" | "failed" | "refused" | "chunks", string>>`
+        select date_trunc('minute', received_at) as minute, count(*) as requests, sum(chunks) as chunks,
+          count(*) filter (where outcome = 'failed') as failed, count(*) filter (where outcome = 'refused') as refused
+        from usage where received_at >= ${from} group by minute order by minute`.execute(database);
+      const minutes = rows.map(({ minute, requests, failed, refused, chunks }) => ({
+        time: minute.toISOString(),
+        requests: Number(requests),
+        failed: Number(failed),
+        refused: Number(refused),
+        chunks: Number(chunks),
+      }));
+      return { body: { minutes } };
+    },
     async drainProcess({ params: { process: id } }, context) {
       const reports = await readProcessReports(redis, keyspace, context.now.getTime());
       const report = reports.find((each) => each.id === id);
@@ -84,6 +100,18 @@ export function liveHandlers(options: LiveHandlerOptions): Handlers<typeof liveO
       const subject = `generation ${generation}`;
       await recordChange(context, "stopGeneration", { subject, after: { reason } });
       return { body: { generation } };
+    },
+    async stopGenerations({ body: { generations, reason } }, context) {
+      const all = await Promise.all(
+        [...new Set(generations)].map((generation) => command({ kind: "stop", generation, reason }, context)),
+      );
+      const ended = all.reduce((sum, answers) => sum + countOf(answers), 0);
+      const silent = [...new Set(all.flatMap((answers) => answers.silent))];
+      await recordChange(context, "stopGenerations", {
+        subject: `${ended} generations`,
+        after: { reason, ended, silent },
+      });
+      return { body: { ended, silent } };
     },
     async openCircuitBreaker({ params: { target }, body: { reason, minutes } }, context) {
       await checkTarget(options, target);

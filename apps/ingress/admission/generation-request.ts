@@ -31,7 +31,8 @@ export interface GenerationRequest {
    * The caller and the headers; the requests of a WebSocket share the one that opened it. Its claim
    * on the memory for bodies covers at least `bytes`.
    */
-  http: Pick<FastifyRequest, "caller" | "url" | "headers" | "bodyClaim"> & Partial<Pick<FastifyRequest, "trial">>;
+  http: Pick<FastifyRequest, "caller" | "url" | "headers" | "bodyClaim"> &
+    Partial<Pick<FastifyRequest, "trial" | "refusedCall">>;
   requestId: string;
   endpoint: ServedEndpoint;
   /** The catalogue's id, as the caller gave it. */

@@ -28,7 +28,7 @@
 
 import { type Failure, internalFailure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
-import type { GenerationOutcome, IngressEvents } from "#events/ingress-events.ts";
+import type { GenerationOutcome, IngressEvents, RefusedCall } from "#events/ingress-events.ts";
 import { operations } from "#operations/operations.ts";
 import type { QueuePlace } from "#relay/admission-queue.ts";
 import type { RelayBounds } from "#relay/bounds.ts";
@@ -104,7 +104,7 @@ export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   bodyBytes: Capacity;
   /** Bytes of answers that their callers have not taken. */
   answerBytes: Capacity;
-  admission: Pick<Admission, "admit">;
+  admission: Pick<Admission, "admit" | "modelFor">;
   limits: RateLimiter;
   content: ContentRecorder;
   isRevoked(keyId: string): boolean;
@@ -150,10 +150,18 @@ export class GenerationLifecycle implements TransportHandlers {
     try {
       const refusal = this.#begin(request, source);
       hasBegun = refusal === undefined;
+      if (!hasBegun) request.http.refusedCall = this.#refusedCallOf(request);
       return refusal;
     } finally {
       if (!hasBegun) request.layers.recording?.claim.end();
     }
+  }
+
+  #refusedCallOf({ http, model, queue, endpoint }: GenerationRequest): RefusedCall | undefined {
+    const ofCatalogue = this.#options.admission.modelFor(http, model);
+    if (ofCatalogue instanceof Refusal) return undefined;
+    const { operation, dialect } = endpoint;
+    return { model: ofCatalogue.id, queue: queue ?? ofCatalogue.queue, operation, dialect };
   }
 
   #begin(request: GenerationRequest, source: SessionSource | undefined): Refusal | undefined {

@@ -10,7 +10,7 @@ import type { KeyRecord } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { ErrorCode, Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
-import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
+import type { IngressEvents, RefusedCall, RequestEnded } from "#events/ingress-events.ts";
 import { realtimePath } from "#operations/realtime/operation.ts";
 import type { Clock } from "#service/clock.ts";
 import { protocols } from "#service/protocol.ts";
@@ -47,6 +47,8 @@ declare module "fastify" {
     grant: Grant | undefined;
     /** A generation answers the request and reports its end. */
     isGeneration: boolean;
+    /** The model and the queue of a generation that was refused; undefined for an unknown model. */
+    refusedCall: RefusedCall | undefined;
     /** The code of the gateway's own error that answers it. */
     errorCode: ErrorCode | undefined;
   }
@@ -126,6 +128,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
   server.decorateRequest("batchLine");
   server.decorateRequest("trial");
   server.decorateRequest("isGeneration", false);
+  server.decorateRequest("refusedCall");
   server.decorateRequest("errorCode");
   server.addHook("onRequest", async (request, reply) => {
     openResponse(options, request, reply);
@@ -248,6 +251,7 @@ function requestEndedOf(
     account: caller?.account,
     ...labelsOf(caller ?? {}, request.headers),
     errorCode: request.errorCode,
+    refusedCall: request.refusedCall,
     batchLine: request.batchLine,
     outcome: request.isGeneration ? "generation" : isAnswered ? "answered" : isUpgraded ? "upgraded" : "left",
     durationMs: isUpgraded ? undefined : durationMs,
