@@ -18,7 +18,7 @@ import { UsagePartitions } from "../../apps/control/ledger/partitions.ts";
 import { startControl } from "../support/control.ts";
 import { embeddedDirectory } from "../support/embedded.ts";
 import { catalogueOf } from "../support/gateway.ts";
-import { startPostgres } from "../support/postgres.ts";
+import { sharedPostgres } from "../support/postgres.ts";
 import { startRedis } from "../support/redis.ts";
 import { openPostgres } from "./databases.ts";
 import { usageRecord } from "./records.ts";
@@ -131,8 +131,7 @@ test("an import into a control that has started replaces what control wrote itse
   await fill(source.database);
   const whole = await exported(source.database);
   await using redis = await startRedis();
-  await using postgres = await startPostgres();
-  const url = await postgres.createDatabase();
+  const url = await (await sharedPostgres()).createTables();
   const SLUICE_CATALOGUE = join(directory, "catalogue.yaml");
   await writeFile(SLUICE_CATALOGUE, catalogueOf([{ id: "a", model: "a" }]).replace(/\$\{\w+\}/, "http://a.example"));
   await using control = await startControl({ DATABASE_URL: url, REDIS_URL: redis.url, SLUICE_CATALOGUE });
@@ -164,13 +163,14 @@ test("an export overwrites a file only with --replace", async () => {
 
 test("an export that cannot be written fails with one line", async () => {
   const fullDisk = openSync("/dev/full", "w");
+  const { NODE_COMPILE_CACHE = "" } = process.env;
+  const env = { DATABASE_URL: await (await sharedPostgres()).createTables(), NODE_COMPILE_CACHE };
   const missing = join(directory, "missing", "file");
   for (const [file, reason] of [
     [missing, /^sluice db export: ENOENT: .*\n$/],
     ["-", /^sluice db export: ENOSPC: .*\n$/],
   ] as const) {
     const { pathname: program } = new URL("../../apps/control/transfer.ts", import.meta.url);
-    const env = { DATABASE_DIRECTORY: join(directory, "unwritten") };
     const child = spawn(process.execPath, [program, "export", file], { env, stdio: ["ignore", fullDisk, "pipe"] });
     const [errors, [code]] = await Promise.all([text(child.stderr as Readable), once(child, "exit")]);
     assert.match(errors, reason);

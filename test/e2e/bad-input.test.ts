@@ -144,7 +144,7 @@ async function all(checks: readonly (() => Promise<void>)[]): Promise<void> {
 
 /**
  * `npm test` asks the first two models of each endpoint: one whose upstream has the endpoint's
- * format, and one that is translated, which gets every other change.
+ * format, which gets every other change, and one that is translated, which gets every fourth.
  */
 for (const [name, endpoint] of Object.entries(endpoints))
   for (const [place, model] of endpoint.models.slice(0, isLong ? undefined : 2).entries())
@@ -160,7 +160,7 @@ for (const [name, endpoint] of Object.entries(endpoints))
       // none. Endpoints with two models alone share their fields with others.
       const wrongTypes = (readHere !== undefined ? [1, 2] : endpoint.models.length > 2 ? [2, 1] : [1, 0])[place] ?? 0;
       const mutations = [...mutationsOf(body, wrongTypes, place < 2)];
-      const played = isLong || isOwn ? mutations : mutations.filter((_, index) => index % 2 === 0);
+      const played = isLong ? mutations : mutations.filter((_, index) => index % (isOwn ? 2 : 4) === 0);
       for (const mutation of played) {
         const isChecked = !isOwn || readHere === undefined || readHere.test(mutation.path);
         const mustFail = isChecked && mutation.kind === "type" && !alsoGood?.test(`${mutation.path} ${mutation.type}`);

@@ -7,7 +7,7 @@ import { calm, type Faults, World } from "./simulation.ts";
  * SIMULATION_SEEDS sets how many worlds each test plays; SIMULATION_SEED plays one alone, to look
  * at it.
  */
-const seeds = Number(process.env.SIMULATION_SEEDS ?? (isLong ? 4_000 : 400));
+const seeds = Number(process.env.SIMULATION_SEEDS ?? (isLong ? 4_000 : 200));
 const only = process.env.SIMULATION_SEED;
 
 function check(
