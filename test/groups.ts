@@ -45,7 +45,7 @@ const groups = {
     "ingress/{file-rewrites,ingress}.test.ts",
   ],
   ledger: [
-    "control/{ledger,ledger-sums,members,operations,providers,settings,usage,usage-kinds,vendor-files,views}.test.ts",
+    "control/{ledger,ledger-sums,members,operations,providers,settings,usage,usage-export,usage-kinds,vendor-files,views}.test.ts",
   ],
   libraries: [
     "libs/{access,content,ledger,objects,service}/*.test.ts",

@@ -44,6 +44,15 @@ export const labelValuesMax = 1_000;
 /** Records so many days in the future get no partition of their own: a clock is far off. */
 export const futureDaysMax = 2;
 
+// The export of usage.
+/** How often hours are looked for that are to be exported, and in how many days. */
+export const usageExportEveryMs = 300_000;
+export const exportDays = 7;
+/** The claim of a process on an hour that it exports. */
+export const exportClaimMs = 900_000;
+/** Keys whose rows are made at once. */
+export const exportedKeysMax = 200;
+
 // Stored content.
 /** How often content is taken from Redis, and how many entries at once; each has up to 2 MiB. */
 export const contentEveryMs = 500;

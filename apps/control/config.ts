@@ -110,6 +110,13 @@ const startSettings = {
     "plain or hashed",
     /^(plain|hashed)$/,
   ),
+  usageExport: textSetting(
+    "USAGE_EXPORT",
+    "",
+    "Exports each hour of usage to the bucket (S3_BUCKET) or to FILES_DIRECTORY, unencrypted: jsonl has the records, focus has costs in the form of FOCUS 1.2.",
+    "jsonl, focus or jsonl,focus",
+    /^(|jsonl|focus|jsonl,focus)$/,
+  ),
   consoleDirectory: textSetting(
     "CONSOLE_DIRECTORY",
     "",

@@ -48,17 +48,18 @@ import { openDatabase } from "./database/database.ts";
 import { addAnthropicFileRoutes } from "./files/anthropic-files.ts";
 import { addAttachmentRoutes } from "./files/attachments.ts";
 import { FileReceiver } from "./files/file-receiver.ts";
-import type { FileStore } from "./files/file-store.ts";
+import { FileStore } from "./files/file-store.ts";
 import { addGeminiFileRoutes } from "./files/gemini-files.ts";
 import { fileHandlers } from "./files/handlers.ts";
 import { addOpenAiFileRoutes } from "./files/openai-files.ts";
 import { addOpenAiUploadRoutes } from "./files/openai-uploads.ts";
-import { openFiles } from "./files/start.ts";
+import { openObjects } from "./files/start.ts";
 import { createInternalServer, listenInternally } from "./internal/internal-server.ts";
 import { KeyProjection } from "./keys/key-projection.ts";
 import { keyHandlers } from "./keys/keys.ts";
 import { startLedger } from "./ledger/ledger.ts";
 import { pseudonymsOf } from "./ledger/pseudonyms.ts";
+import { exportFormats, startUsageExport } from "./ledger/usage-export.ts";
 import { usageHandlers } from "./ledger/usage-handlers.ts";
 import { registerControlMetrics } from "./metrics.ts";
 import { liveHandlers } from "./operations/handlers.ts";
@@ -155,6 +156,17 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     log,
   });
   opened.defer(() => ledger.close());
+  const formats = exportFormats.filter((format) => config.usageExport.split(",").includes(format));
+  if (formats.length > 0) {
+    const usageExport = startUsageExport({
+      ...{ database, formats, clock, log },
+      objects: await openObjects(config),
+      usageDays: () => settings.current().usageDays,
+      currency: () => catalogue.current().currency,
+      issuer: () => settings.current().name,
+    });
+    opened.defer(() => usageExport.close());
+  }
   const projection = new KeyProjection({ database, redis, keyspace, clock, log });
   await withStartupTimeLimits(redis, () => projection.start());
   opened.defer(() => projection.close());
@@ -200,7 +212,8 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
           log,
         });
   if (internal !== undefined) {
-    const { files: store, objects } = await openFiles({ database, config, secret, clock, log });
+    const objects = await openObjects(config);
+    const store = new FileStore({ database, objects, config, secret, clock, log });
     files = store;
     const sweeping = store.startSweeping();
     opened.defer(() => sweeping.close());

@@ -46,7 +46,7 @@ export class DirectoryStore implements ObjectStore {
 
   /** A directory with very many files is slow in some file systems. */
   #pathOf(name: string): string {
-    return join(this.#directory, checkedName(name).slice(0, 2), name);
+    return join(this.#directory, checkedName(name).includes("/") ? "" : name.slice(0, 2), name);
   }
 }
 

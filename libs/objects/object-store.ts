@@ -16,8 +16,11 @@ export interface ObjectStore {
   remove(name: string): Promise<void>;
 }
 
-/** The names of objects: safe as a path and in a URL. Throws for another text. */
+/**
+ * The names of objects: safe as a path and in a URL. Those with a slash are paths as they are.
+ * Throws for another text.
+ */
 export function checkedName(name: string): string {
-  if (!/^[a-z0-9](?:[a-z0-9-]|\/(?=[a-z0-9])){3,200}$/.test(name)) throw new RangeError("not the name of an object");
+  if (!/^[a-z0-9](?:[a-z0-9-]|[/.](?=[a-z0-9])){3,200}$/.test(name)) throw new RangeError("not the name of an object");
   return name;
 }

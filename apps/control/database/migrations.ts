@@ -32,6 +32,7 @@ import { up as outdatedSegments } from "./migrations/0023-outdated-segments.ts";
 import { up as inputRuns } from "./migrations/0024-input-runs.ts";
 import { up as labels } from "./migrations/0025-labels.ts";
 import { up as vendorBatches } from "./migrations/0026-vendor-batches.ts";
+import { up as usageExports } from "./migrations/0027-usage-exports.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -60,6 +61,7 @@ const migrations: Record<string, Migration> = {
   "0024-input-runs": { up: inputRuns },
   "0025-labels": { up: labels },
   "0026-vendor-batches": { up: vendorBatches },
+  "0027-usage-exports": { up: usageExports },
 };
 const lastOwn = Object.keys(migrations).at(-1) as string;
 

@@ -355,6 +355,14 @@ export interface CredentialRow {
   updated_at: Date;
 }
 
+interface UsageExportRow {
+  hour: Date;
+  format: string;
+  records: ColumnType<bigint, bigint | undefined, bigint>;
+  cost: ColumnType<bigint, bigint | undefined, bigint>;
+  claimed_until: Date;
+}
+
 export interface Tables extends SignInTables {
   usage: UsageRow;
   usage_totals: UsageTotalsRow;
@@ -362,6 +370,7 @@ export interface Tables extends SignInTables {
   label_totals: LabelTotalsRow;
   label_days: LabelDaysRow;
   label_values: LabelValueRow;
+  usage_exports: UsageExportRow;
   accounts: AccountRow;
   keys: KeyRow;
   members: MemberRow;

@@ -44,6 +44,7 @@ const tables = [
   "label_totals",
   "label_days",
   "label_values",
+  "usage_exports",
   "usage",
 ] as const;
 type TableName = (typeof tables)[number];

@@ -1,15 +1,18 @@
 /** CSV as of https://www.rfc-editor.org/rfc/rfc4180, with a line of names first. */
 type Value = string | number | null | undefined;
+type Row = Readonly<Record<string, Value>>;
+
+export const csvOf = (rows: readonly Row[], names: readonly string[]): string =>
+  names.map(fieldOf).join(",").concat("\r\n") + csvLinesOf(rows, names);
+
+/** The lines of rows, without that of the names. */
+export const csvLinesOf = (rows: readonly Row[], names: readonly string[]): string =>
+  rows.map((row) => `${names.map((name) => fieldOf(row[name])).join(",")}\r\n`).join("");
 
 /**
  * A text that a spreadsheet would take for a formula gets a leading apostrophe:
  * https://owasp.org/www-community/attacks/CSV_Injection
  */
-export function csvOf(rows: readonly Readonly<Record<string, Value>>[], names: readonly string[]): string {
-  const lines = [names, ...rows.map((row) => names.map((name) => row[name]))];
-  return lines.map((values) => `${values.map(fieldOf).join(",")}\r\n`).join("");
-}
-
 function fieldOf(value: Value): string {
   if (value === null || value === undefined) return "";
   if (typeof value === "number") return String(value);

@@ -361,7 +361,7 @@ function largestOf(by: readonly UsageDimension[], { top, topBy = "cost" }: TopQu
     group by ${placesOf(1, by.length + 2)}`;
 }
 
-const keyNamesOf = (ids: readonly string[], context: NameContext) => namesOf("keys", ids, context);
+export const keyNamesOf = (ids: readonly string[], context: NameContext) => namesOf("keys", ids, context);
 const accountNamesOf = (ids: readonly string[], context: NameContext) => namesOf("accounts", ids, context);
 
 type NameContext = Pick<Context, "database" | "scope">;
@@ -538,7 +538,7 @@ function sumOf(row: Record<Measure, bigint>, isOperator: boolean) {
 
 const numberOrNull = (value: bigint | null): number | null => (value === null ? null : Number(value));
 
-function recordOf(
+export function recordOf(
   row: UsageRow & { has_content: boolean },
   keyNames: ReadonlyMap<string, string>,
   isOperator: boolean,

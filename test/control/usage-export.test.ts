@@ -1,0 +1,157 @@
+/** Hourly exports of usage: their sums are those of the ledger, to the last digit. */
+import assert from "node:assert/strict";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after } from "node:test";
+import { sql } from "kysely";
+import { pino } from "pino";
+import { costOf, type UnitPrices, unitPriceNames } from "#ledger/prices.ts";
+import type { UsageRecord } from "#ledger/usage-record.ts";
+import { DirectoryStore } from "#objects/directory-store.ts";
+import type { ObjectStore } from "#objects/object-store.ts";
+import { systemClock } from "#service/clock.ts";
+import type { Database } from "../../apps/control/database/database.ts";
+import { insertUsage } from "../../apps/control/ledger/insert.ts";
+import { exportUsageHours } from "../../apps/control/ledger/usage-export.ts";
+import { onBoth } from "./databases.ts";
+import { usageRecord } from "./records.ts";
+
+const root = await mkdtemp(join(tmpdir(), "sluice-exports-"));
+after(() => rm(root, { recursive: true, force: true }));
+
+const hourMs = 3_600_000;
+const now = Date.parse("2031-06-10T12:20:00Z");
+const clock = { ...systemClock, epoch: () => now };
+
+/** Whole numbers of the last decimal of all. */
+const exact = (text: string, decimals = 30): bigint => {
+  const [, sign = "", whole = "", fraction = ""] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(text) ?? assert.fail(text);
+  return BigInt(`${sign}${whole}${fraction.padEnd(decimals, "0")}`);
+};
+const rowsIn = (csv: string): Record<string, string>[] => {
+  const [names = [], ...rows] = csv
+    .trimEnd()
+    .split("\r\n")
+    .map((line) => [...line.matchAll(/("(?:[^"]|"")*"|[^,]*)(?:,|$)/g)].map(([, field = ""]) => field));
+  return rows.map((fields) => Object.fromEntries(names.map((name, index) => [name, fields[index] ?? ""])));
+};
+
+async function exporting(database: Database, name: string) {
+  const directory = join(root, `${name}-${Math.random()}`);
+  const options = {
+    database,
+    objects: new DirectoryStore(directory) as ObjectStore,
+    formats: ["jsonl", "focus"] as const,
+    usageDays: () => 400,
+    currency: () => "USD",
+    issuer: () => "Gateway",
+    clock,
+    log: pino({ level: "silent" }),
+  };
+  return {
+    options,
+    run: (more: Partial<typeof options> = {}) => exportUsageHours({ ...options, ...more }),
+    read: (path: string) => readFile(join(directory, path), "utf8"),
+    list: async () => (await readdir(directory, { recursive: true })).filter((path) => /\.\w+$/.test(path)).sort(),
+  };
+}
+
+/** The prices differ, and so do the numbers of units; some charges are no multiple of a price. */
+const records = (start: number): UsageRecord[] =>
+  Array.from({ length: 2_345 }, (_, index) => {
+    const prices = unitPriceNames.map((name, place) =>
+      name === "servicePpm" ? [1_000_000, 500_000, 333_333][index % 3] : (place * 1_234_567 + index) % 7_000_001,
+    ) as number[];
+    const unit = Object.fromEntries(
+      unitPriceNames.map((name, place) => [name, prices[place]]),
+    ) as unknown as UnitPrices;
+    const used = {
+      inputTokens: 100 + index * 17,
+      cachedInputTokens: index % 90,
+      cacheWriteTokens: index % 7,
+      outputTokens: 50 + index,
+      reasoningTokens: index % 40,
+      audioInputTokens: index % 3,
+      audioOutputTokens: index % 2,
+    };
+    const isRefused = index % 50 === 0;
+    const cost = costOf(unit, used, 1_100_000) + (index % 31 === 0 ? 12_345n : 0n);
+    return usageRecord({
+      ...used,
+      receivedAt: start + index * 1_000,
+      account: `account-${index % 3}`,
+      keyId: `key_${index % 450}`,
+      modelAnswered: `model-${index % 5}`,
+      unitPrices: isRefused ? null : prices,
+      groupPpm: 1_100_000,
+      cost: isRefused ? "0" : String(index % 29 === 0 ? 1n : cost),
+      user: index % 2 === 0 ? "ann" : null,
+      outcome: isRefused ? "refused" : "complete",
+    });
+  });
+
+onBoth("an export has every record once, and costs that add up to the ledger's", async (database) => {
+  await sql`truncate usage_exports, usage, usage_totals, usage_days`.execute(database);
+  const start = Date.parse("2031-06-10T10:00:00Z");
+  await insertUsage(database, records(start));
+  await insertUsage(database, [usageRecord({ receivedAt: Date.parse("2031-06-10T12:05:00Z") })]);
+  const { run, read, list, options } = await exporting(database, "sums");
+  await run();
+  assert.deepEqual(await list(), ["focus/2031-06-10/10.csv", "usage/2031-06-10/10.jsonl"]);
+  const check = async () => {
+    const { rows } = await sql<{ cost: bigint; requests: bigint }>`
+      select sum(cost)::bigint as cost, sum(requests)::bigint as requests from usage_totals
+      where half_hour >= ${new Date(start)} and half_hour < ${new Date(start + hourMs)}`.execute(database);
+    const { cost, requests } = rows[0] ?? assert.fail("no totals");
+    const lines = (await read("usage/2031-06-10/10.jsonl")).trimEnd().split("\n");
+    const exported = lines.map((line) => JSON.parse(line) as { id: string; cost: string; user: string | null });
+    assert.equal(BigInt(new Set(exported.map(({ id }) => id)).size), requests);
+    assert.equal(BigInt(lines.length), requests);
+    assert.equal(
+      exported.reduce((sum, record) => sum + exact(record.cost, 9), 0n),
+      cost,
+    );
+    const focus = rowsIn(await read("focus/2031-06-10/10.csv"));
+    for (const column of ["BilledCost", "EffectiveCost"])
+      assert.equal(
+        focus.reduce((sum, row) => sum + exact(row[column] ?? "", 9), 0n),
+        cost,
+        column,
+      );
+    for (const row of focus) {
+      const product = (price: string | undefined) => exact(price ?? "") * BigInt(row.PricingQuantity ?? "");
+      assert.equal(product(row.ListUnitPrice), exact(row.ListCost ?? ""));
+      assert.equal(product(row.ContractedUnitPrice), exact(row.ContractedCost ?? ""));
+    }
+    return focus;
+  };
+  const focus = await check();
+  const meters = [...new Set(focus.map(({ SkuMeter }) => SkuMeter))].sort();
+  assert.ok(meters.includes("Other units") && meters.includes("Reasoning tokens"), meters.join());
+  const mandatory = {
+    ...{ BillingCurrency: "USD", BillingPeriodStart: "2031-06-01T00:00:00Z", BillingPeriodEnd: "2031-07-01T00:00:00Z" },
+    ...{ ChargeCategory: "Usage", ChargeClass: "", ChargePeriodStart: "2031-06-10T10:00:00Z" },
+    ...{
+      ChargePeriodEnd: "2031-06-10T11:00:00Z",
+      ServiceCategory: "AI and Machine Learning",
+      InvoiceIssuerName: "Gateway",
+    },
+  };
+  assert.deepEqual({ ...focus[0], ...mandatory }, focus[0]);
+  // Nothing has changed, so nothing is written.
+  const unwritten: ObjectStore = { ...options.objects, put: () => assert.fail("written again") };
+  await run({ objects: unwritten });
+  // A late record, an export that breaks off, and two processes at once.
+  await insertUsage(database, [usageRecord({ receivedAt: start + 5, cost: "77", unitPrices: null })]);
+  await insertUsage(database, [usageRecord({ receivedAt: start + 6, cost: "78" })]);
+  const broken: ObjectStore = {
+    ...options.objects,
+    async put(_name, source) {
+      for await (const _ of source) throw new Error("the store is full");
+    },
+  };
+  await assert.rejects(run({ objects: broken }), /the store is full/);
+  await Promise.all([run(), run()]);
+  await check();
+});
