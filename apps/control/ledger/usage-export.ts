@@ -16,7 +16,7 @@ import { focusColumns, focusRowsOf, type KeyOfUsage } from "./focus.ts";
 import { keyNamesOf, recordOf } from "./usage-handlers.ts";
 
 export const exportFormats = ["jsonl", "focus"] as const;
-export type ExportFormat = (typeof exportFormats)[number];
+type ExportFormat = (typeof exportFormats)[number];
 
 export interface UsageExportOptions {
   database: Database;
