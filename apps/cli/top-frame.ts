@@ -65,6 +65,7 @@ const conditionTexts: Record<LiveState["conditions"][number]["kind"], string> = 
   processSilent: "silent process",
   processNotReady: "process not ready",
   redisMemory: "Redis' memory is nearly full",
+  catalogueRefused: "a change of the catalogue is refused",
 };
 
 function headOf({ rates, redis, ledger, processes, database }: LiveState): Line[] {

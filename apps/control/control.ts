@@ -197,7 +197,12 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   let address = config.url;
   const signIn = opened.use(await createSignIn({ database, config, secret, mail, address: () => address, clock, log }));
   const byToken = identifyBy(database, config.operatorToken, clock);
-  const states = new LiveStates({ redis, keyspace, catalogue: catalogue.current, ledger, database: kind, clock });
+  const states = new LiveStates({
+    ...{ redis, keyspace, ledger, clock },
+    catalogue: catalogue.current,
+    catalogueFault: () => catalogue.fault(),
+    database: kind,
+  });
   const changed = (account: string) => projection.projectAccount(account);
   const identify = async (request: FastifyRequest) => (await byToken(request)) ?? signIn.identify(request);
   let files: FileStore | undefined;

@@ -104,6 +104,7 @@ const conditionKinds = [
   "processSilent",
   "processNotReady",
   "redisMemory",
+  "catalogueRefused",
 ] as const;
 
 const condition = object({

@@ -154,6 +154,7 @@ export async function startApi(database: Database): Promise<TestApi> {
     redis,
     keyspace,
     catalogue: () => catalogue,
+    catalogueFault: () => undefined,
     ledger,
     database: "embedded",
   });

@@ -6,7 +6,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { parseCatalogue } from "#catalogue/load.ts";
-import { systemClock } from "#service/clock.ts";
+import { type Clock, systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { setControl } from "#service/operator-controls.ts";
 import { connectRedis } from "#service/redis.ts";
@@ -33,10 +33,18 @@ models:
 let namespaces = 0;
 const now = Date.now();
 
+interface StateOptions {
+  lagSeconds?: number;
+  invalid?: number;
+  clock?: Clock;
+  /** The fault of the catalogue. */
+  fault?: string;
+}
+
 /** A state whose processes report this. */
 async function stateOf(
   reports: { id: string; role: string; at?: number; status: object }[],
-  { lagSeconds = 0, invalid = 0, clock = systemClock } = {},
+  { lagSeconds = 0, invalid = 0, clock = systemClock, fault }: StateOptions = {},
 ) {
   const keyspace = keyspaceOf(`conditions-${++namespaces}`);
   const common = { version: "0", host: "h", pid: 1, startedAt: now, memoryBytes: 1, cores: 0, eventLoopDelayMs: 0 };
@@ -53,6 +61,7 @@ async function stateOf(
     redis,
     keyspace,
     catalogue: () => catalogue,
+    catalogueFault: () => fault,
     ledger,
     database: "embedded",
   });
@@ -74,6 +83,14 @@ test("nothing needs attention while all is well", async () => {
       ["u/a/b", "closed"],
       ["u/c", "closed"],
     ],
+  );
+});
+
+test("a refused catalogue needs the operator", async () => {
+  const { conditions } = await (await stateOf([worker()], { fault: "models.0: no route" })).read();
+  assert.deepEqual(
+    conditions.map(({ kind, subject }) => [kind, subject]),
+    [["catalogueRefused", null]],
   );
 });
 

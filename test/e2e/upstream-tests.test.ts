@@ -216,8 +216,12 @@ test("a stored Google credential is a service account, and names no file or addr
   for (const value of [JSON.stringify(external), file, `{"type":"service_account" secret-of-the-machine}`]) {
     const { body, text } = await post("test-upstream", { upstream, value });
     assert.match(body.list.message, /service account/, text);
+    assert.equal(body.list.outcome, "credential-refused", text);
     assert.ok(!text.includes("secret-of"), text);
   }
+  const account = { type: "service_account", client_email: "a@b", private_key: "no key" };
+  const { body, text } = await post("test-upstream", { upstream, value: JSON.stringify(account) });
+  assert.equal(body.list.outcome, "credential-refused", text);
   assert.deepEqual(bodies, []);
   await rm(directory, { recursive: true });
 });

@@ -22,6 +22,7 @@ export const useConditionsTexts = translated({
     circuitBreakerOpen: "The circuit breaker of {subject} is not closed.",
     processSilent: "The process {subject} does not report.",
     redisMemory: "Redis uses {value} of its memory.",
+    catalogueRefused: "A change of the catalogue is refused; the one before it stays in force.",
   },
   zh: {
     title: "需要处理",
@@ -44,5 +45,6 @@ export const useConditionsTexts = translated({
     circuitBreakerOpen: "{subject} 的熔断器未闭合。",
     processSilent: "进程 {subject} 没有报告。",
     redisMemory: "Redis 已使用 {value} 的内存。",
+    catalogueRefused: "目录的更改被拒绝，仍使用之前的目录。",
   },
 });

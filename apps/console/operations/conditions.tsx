@@ -10,23 +10,24 @@ export type Condition = LiveState["conditions"][number];
 
 /** The build copies the guide beside the console's files. */
 const guide = new URL("../../../docs/operations.md", import.meta.url).href;
-/** The heading of the runbook in docs/operations.md, and the section of the page where one acts. */
-const places: Record<Condition["kind"], readonly [heading: string, section: string]> = {
-  requestsFail: ["Requests fail", "targets"],
-  requestsRefused: ["Ingress full", "queues"],
-  noWorker: ["No worker for a queue", "queues"],
-  oldestWait: ["Requests wait too long", "queues"],
-  queueGrows: ["Requests wait too long", "queues"],
-  queuePaused: ["Control queues, generations and circuit breakers", "queues"],
-  queueDraining: ["Control queues, generations and circuit breakers", "queues"],
-  targetFails: ["Upstream fails", "targets"],
-  circuitBreakerOpen: ["Circuit breaker open", "targets"],
-  credentialCools: ["Credential in cooldown", "targets"],
-  processSilent: ["Process silent", "processes"],
-  processNotReady: ["Process not ready", "processes"],
-  ledgerBehind: ["Ledger behind", "stores"],
-  invalidRecords: ["Records put aside", "stores"],
-  redisMemory: ["Redis memory", "stores"],
+/** The heading of the runbook in docs/operations.md, and the place where one acts. */
+const places: Record<Condition["kind"], readonly [heading: string, href: string]> = {
+  requestsFail: ["Requests fail", "#targets"],
+  requestsRefused: ["Ingress full", "#queues"],
+  noWorker: ["No worker for a queue", "#queues"],
+  oldestWait: ["Requests wait too long", "#queues"],
+  queueGrows: ["Requests wait too long", "#queues"],
+  queuePaused: ["Control queues, generations and circuit breakers", "#queues"],
+  queueDraining: ["Control queues, generations and circuit breakers", "#queues"],
+  targetFails: ["Upstream fails", "#targets"],
+  circuitBreakerOpen: ["Circuit breaker open", "#targets"],
+  credentialCools: ["Credential in cooldown", "#targets"],
+  processSilent: ["Process silent", "#processes"],
+  processNotReady: ["Process not ready", "#processes"],
+  ledgerBehind: ["Ledger behind", "#stores"],
+  invalidRecords: ["Records put aside", "#stores"],
+  redisMemory: ["Redis memory", "#stores"],
+  catalogueRefused: ["Catalogue refused", "/catalogue?tab=file"],
 };
 
 const shares: readonly Condition["kind"][] = ["requestsFail", "requestsRefused", "targetFails", "redisMemory"];
@@ -66,7 +67,7 @@ export function Conditions({ conditions, oldAt }: { conditions: readonly Conditi
           <Text key={`${condition.kind} ${condition.subject}`}>
             {textOfCondition(condition, t, format)}{" "}
             <Anchor
-              href={`#${places[condition.kind][1]}`}
+              href={places[condition.kind][1]}
               c="inherit"
               underline="always"
               aria-label={`${t.show}: ${textOfCondition(condition, t, format)}`}

@@ -36,7 +36,7 @@ export interface Seen {
 
 export function conditionsOf(
   { queues, processes, targets, redis, ledger }: Omit<LiveState, "conditions">,
-  catalogueQueues: Catalogue["queues"],
+  { queues: catalogueQueues, isRefused }: { queues: Catalogue["queues"]; isRefused: boolean },
   seen: Seen | undefined,
 ): Condition[] {
   const conditions: Condition[] = [];
@@ -57,6 +57,7 @@ export function conditionsOf(
       add("targetFails", target, failed / calls);
     if (cooling > 0) add("credentialCools", target, cooling);
   }
+  if (isRefused) add("catalogueRefused", null, null);
   if (ledger.lagSeconds > ledgerBehindSeconds) add("ledgerBehind", null, ledger.lagSeconds);
   if (ledger.invalid > 0) add("invalidRecords", null, ledger.invalid);
   const share = redis.memoryMaxBytes === 0 ? 0 : redis.memoryBytes / redis.memoryMaxBytes;

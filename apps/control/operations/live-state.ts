@@ -18,6 +18,8 @@ export interface LiveStateOptions {
   redis: Redis;
   keyspace: Keyspace;
   catalogue(): Pick<Catalogue, "queues" | "models" | "wildcards">;
+  /** Why the catalogue's last change is not in force; undefined while it is. */
+  catalogueFault(): string | undefined;
   ledger: Pick<Ledger, "counts" | "budgets" | "lagSeconds" | "invalidRecords">;
   /** The kind of the database. */
   database: string;
@@ -96,7 +98,7 @@ export class LiveStates {
   }
 
   async #read(now: number): Promise<LiveState> {
-    const { redis, keyspace, catalogue, ledger, database } = this.#options;
+    const { redis, keyspace, catalogue, catalogueFault, ledger, database } = this.#options;
     const { queues: catalogueQueues, models, wildcards } = catalogue();
     const names = [...catalogueQueues.keys()];
     const [reports, controls, waiting, redisState, lagSeconds, invalid] = await Promise.all([
@@ -127,7 +129,14 @@ export class LiveStates {
       },
       database,
     };
-    return { ...state, conditions: conditionsOf(state, catalogueQueues, this.#seen(state.queues, now)) };
+    return {
+      ...state,
+      conditions: conditionsOf(
+        state,
+        { queues: catalogueQueues, isRefused: catalogueFault() !== undefined },
+        this.#seen(state.queues, now),
+      ),
+    };
   }
 
   /** The difference to the oldest reading of the last minute; undefined if that is too young. */

@@ -30,7 +30,7 @@ import {
   testModelsMax,
 } from "../bounds.ts";
 import { createAuthorization } from "./authorization.ts";
-import { Upstreams } from "./upstreams.ts";
+import { UnusableCredential, Upstreams } from "./upstreams.ts";
 
 export interface UpstreamTestDeps {
   /** Contains credentials and proxies. */
@@ -201,6 +201,7 @@ const textOf = (error: unknown): string => `${errorOf(error).code ?? errorOf(err
 
 function transportOutcomeOf(error: unknown): TestOutcome {
   if (error instanceof Unreachable || errorOf(error) instanceof Unreachable) return "address-refused";
+  if (error instanceof UnusableCredential) return "credential-refused";
   const { code = "", name } = errorOf(error);
   if (name === "TimeoutError" || code === "UND_ERR_CONNECT_TIMEOUT") return "timeout";
   if (/CERT|^(?:UNABLE_TO_|ERR_TLS_|ERR_SSL_|HOSTNAME_MISMATCH|EPROTO)/.test(code)) return "untrusted";

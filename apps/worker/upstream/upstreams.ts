@@ -58,6 +58,15 @@ interface Address {
   readonly path: string;
 }
 
+/** No token or signature could be made of a credential. */
+export class UnusableCredential extends Error {}
+
+/** The issuer of tokens did not answer. */
+const isUnreached = (error: unknown): boolean => {
+  const { code, response } = error as { code?: unknown; response?: unknown };
+  return response === undefined && /^(?:ECONN|ENOTFOUND|EAI_|EHOST|ENET|ETIMEDOUT|UND_ERR)/.test(String(code));
+};
+
 export class Upstreams {
   readonly #pools = new Map<string, Pool>();
   /** Pools that get no new calls. Each closes after its last call, waiting calls included. */
@@ -262,7 +271,7 @@ export class Upstreams {
         : { ...request.headers, ...upstream.headers, "user-agent": "sluice" };
     let connections: Dispatcher | undefined;
     try {
-      const authorization = await this.#authorize(upstream, credential, { method, url, headers, body });
+      const authorization = await this.#authorized(upstream, credential, { method, url, headers, body });
       connections = openConnections(upstream, 1, this.#environment);
       const response = await connections.request({
         origin: url.origin,
@@ -275,6 +284,14 @@ export class Upstreams {
       return await read({ status: response.statusCode, body: response.body });
     } finally {
       connections?.destroy().catch(() => undefined);
+    }
+  }
+
+  async #authorized(...request: Parameters<Authorize>): Promise<Record<string, string>> {
+    try {
+      return await this.#authorize(...request);
+    } catch (cause) {
+      throw isUnreached(cause) ? cause : new UnusableCredential(String((cause as Error).message), { cause });
     }
   }
 
