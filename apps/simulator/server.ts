@@ -6,11 +6,14 @@ import { hash } from "node:crypto";
 import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type Clock, systemClock } from "#service/clock.ts";
+import { AnthropicBatches } from "./batches/anthropic.ts";
+import type { BatchRequest, SendToSelf, VendorBatches } from "./batches/batch-run.ts";
+import { GeminiBatches } from "./batches/gemini.ts";
+import { OpenAiBatches } from "./batches/openai.ts";
 import { type Dialect, Refused, type SentFault, type SimulatedRequest } from "./dialects/dialect.ts";
 import { openaiErrorBody } from "./dialects/openai.ts";
 import { dialects } from "./dialects/registry.ts";
 import { createJournal, type Journal } from "./journal.ts";
-import { type BatchRequest, isBatchPath, OpenAiBatches } from "./openai-batches.ts";
 import { type Playing, playEvents, playRefusal, playWhole, sendJson } from "./play.ts";
 import { createPromptCaches } from "./prompt-cache.ts";
 import { countedTokensOf, createRateLimits, openaiLimitHeaders } from "./rate-limits.ts";
@@ -148,18 +151,26 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
       bodySha256,
     });
     const requestId = `req_${bodySha256.slice(0, 24)}`;
-    const errorBody = (fault: SentFault) => (dialect?.errorBody ?? openaiErrorBody)({ ...fault, requestId });
+    const batches = dialect === undefined ? vendorBatches.find((one) => one.serves(method, path)) : undefined;
+    const errorBody = (fault: SentFault) => {
+      const text = { ...fault, requestId };
+      return batches?.errorBody(text) ?? (dialect?.errorBody ?? openaiErrorBody)(text);
+    };
     const headers: OutgoingHttpHeaders = { [dialect?.requestIdHeader ?? "x-request-id"]: requestId };
     const playing = { response, wheel, journal, entry, errorBody, headers, retryInBody: dialect?.retryInBody ?? false };
     const refuse = (status: number, message: string) => playRefusal(playing, status, errorBody({ status, message }));
-    const isBatch = isBatchPath(path);
-    if (dialect === undefined && !isBatch) return refuse(404, `There is no ${method} ${path}.`);
+    if (dialect === undefined && batches === undefined) return refuse(404, `There is no ${method} ${path}.`);
     const { authorization } = request.headers;
     const credential = dialect?.credentialOf?.({ query, headers: request.headers });
-    const isAuthenticated = authorization === `Bearer ${key}` || credential === key;
+    const sent = sentOf(request);
+    const isAuthenticated =
+      authorization === `Bearer ${key}` ||
+      credential === key ||
+      (batches !== undefined && [sent["x-api-key"], sent["x-goog-api-key"]].includes(key));
     if (key !== undefined && !isAuthenticated) return refuse(401, "The credential is missing or wrong.");
     if (read.kind === "bad") return refuse(bytes === undefined ? 413 : 400, read.fault);
-    if (dialect === undefined) return answerBatches(playing, { method, path, query, body, authorization });
+    if (dialect === undefined)
+      return answerBatches(batches as VendorBatches, playing, { ...{ method, path, query, body }, headers: sent });
     const settings = settingsFor(model, headerOf(request, "x-simulate"), defaults);
     if (settings.kind === "bad") return refuse(400, settings.fault);
     const scope = `${credential ?? authorization} ${model}`;
@@ -182,18 +193,23 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
     );
   };
 
-  const batches = new OpenAiBatches(async (path, body, authorization) => {
+  const sendToSelf: SendToSelf = async (path, body, headers) => {
     const address = server.address() as AddressInfo;
     const response = await fetch(`http://${host.includes(":") ? `[${host}]` : host}:${address.port}${path}`, {
       method: "POST",
-      headers: { "content-type": "application/json", ...(authorization !== undefined && { authorization }) },
+      headers: { "content-type": "application/json", ...headers },
       body,
     });
     const requestId = response.headers.get("x-request-id") ?? "";
     return { status: response.status, requestId, text: await response.text() };
-  });
+  };
+  const vendorBatches = [
+    new AnthropicBatches(sendToSelf),
+    new GeminiBatches(sendToSelf),
+    new OpenAiBatches(sendToSelf),
+  ];
 
-  const answerBatches = (playing: Omit<Playing, "settings">, request: BatchRequest) => {
+  const answerBatches = (batches: VendorBatches, playing: Omit<Playing, "settings">, request: BatchRequest) => {
     const { response, headers } = playing;
     try {
       const answer = batches.answer(request);
@@ -292,6 +308,14 @@ function receive(request: IncomingMessage, done: (body: Buffer | undefined) => v
   });
   request.on("end", () => done(bytes > bodyBytesMax ? undefined : Buffer.concat(parts)));
 }
+
+const sentNames = ["authorization", "x-api-key", "x-goog-api-key", "anthropic-version", "anthropic-beta"];
+
+/** The headers of a request that those of a batch repeat. */
+const sentOf = ({ headers }: IncomingMessage): Record<string, string> =>
+  Object.fromEntries(
+    sentNames.flatMap((name) => (headers[name] === undefined ? [] : [[name, String(headers[name])] as const])),
+  );
 
 /** A path that cannot be decoded stays as it is: no dialect serves it. */
 function addressOf(target: string): { path: string; query: URLSearchParams } {

@@ -363,5 +363,7 @@ export const vendorAnswerBytesMax = 64 << 20;
 export const vendorAnswersBytesMax = 8 << 20;
 /** Pages of 100 objects in which a batch is looked for. */
 export const vendorPagesMax = 20;
+/** A vendor's batch whose name is unknown was created so long before or after its submission. */
+export const vendorSubmitSpanMs = 120_000;
 /** How long requests and answers of a vendor's batch are in Redis. */
 export const vendorRequestsLifeMs = 3_600_000;

@@ -279,7 +279,7 @@ const upstream = Type.Object(
     batchApi: Type.Boolean({
       default: false,
       description:
-        "Requests of batches for this upstream are sent as batches of its vendor, where it has them for the request: OpenAI's `/batches` and what is compatible with it. They are sent with the first credential. The vendor has up to a day for them. See docs/batches.md.",
+        "Requests of batches for this upstream are sent as batches of its vendor (OpenAI, Anthropic, Google, and servers with the same paths), with the first credential. The vendor has up to a day for them. See docs/batches.md.",
     }),
     prefill: Type.Boolean({
       default: false,

@@ -29,7 +29,9 @@ export type VendorBatchCall = {
   name: string;
   target: VendorTarget;
 } & (
-  | { action: "submit" | "find" }
+  | { action: "submit" }
+  /** `submittedAt` is in epoch milliseconds. */
+  | { action: "find"; submittedAt: number }
   /** `places`: the requests whose answers are wanted. */
   | { action: "read"; id: string; places: readonly number[]; cancels: boolean }
   | { action: "delete"; id: string }
@@ -39,6 +41,8 @@ export type VendorBatchAnswer =
   | { kind: "submitted"; id: string }
   /** The vendor has no batch with this name. */
   | { kind: "absent" }
+  /** A batch that runs may be the one with this name. */
+  | { kind: "unclear" }
   /** The vendor takes no such batch. */
   | { kind: "refused"; message: string }
   | { kind: "running" }

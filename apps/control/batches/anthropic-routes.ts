@@ -2,16 +2,17 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
+import { elementsOf } from "#wire/elements.ts";
 import type { InputLine } from "#wire/lines.ts";
 import { batchBodyBytesMax, batchesShownDefault, batchLineBytesMax, batchWindowMs } from "../bounds.ts";
 import { newIdOf } from "../files/file-store.ts";
+import { bodyOf } from "../internal/body.ts";
 import { sendFailure } from "../internal/internal-server.ts";
 import { takeLines } from "./batch-intake.ts";
 import { deleteBatch, deleteRefusedBatch, resultsOf } from "./batch-results.ts";
 import { cancelBatch } from "./batch-rows.ts";
 import { type BatchView, createBatch, findBatch, listBatches } from "./batch-views.ts";
 import type { BatchService } from "./context.ts";
-import { bodyOf, elementsOf } from "./input-lines.ts";
 
 type WithId = { Params: { id: string } };
 

@@ -391,6 +391,11 @@ export class ChunkRun {
     return this.#progress.expires_at.getTime() - this.#deps.clock.epoch();
   }
 
+  /** The vendor's batch must not go on. */
+  get #endsVendor(): boolean {
+    return this.#unansweredReason() !== undefined || this.#leftMs < vendorReserveMs;
+  }
+
   /** The lines that the gateway has deferred are a batch of the vendor. */
   async #deferTo(name: string): Promise<void> {
     const places = this.#deferred;
@@ -429,9 +434,11 @@ export class ChunkRun {
     const waitMs = vendor.submittedAt + vendorFindMs - this.#deps.clock.epoch();
     if (waitMs > 0) return waitMs;
     const answer = await this.#callVendor({ ...vendor, action: "find" });
+    const isVain = answer.kind === "unclear" && this.#endsVendor;
     if (answer.kind === "submitted") await this.#setVendor({ ...vendor, id: answer.id });
     else if (answer.kind === "absent" && vendor.submissions < vendorSubmissionsMax) return this.#submit(vendor);
-    else if (answer.kind === "absent" || answer.kind === "refused") await this.#setVendor({ ...vendor, isOver: true });
+    else if (answer.kind === "absent" || answer.kind === "refused" || isVain)
+      await this.#setVendor({ ...vendor, isOver: true });
     else return this.#deps.vendors.pollMs;
     return undefined;
   }
@@ -444,8 +451,7 @@ export class ChunkRun {
     } = vendor;
     for (;;) {
       const places = vendor.places.filter((place) => !this.#done.has(place));
-      const cancels = this.#unansweredReason() !== undefined || this.#leftMs < vendorReserveMs;
-      const answer = await this.#callVendor({ ...vendor, action: "read", id, places, cancels });
+      const answer = await this.#callVendor({ ...vendor, action: "read", id, places, cancels: this.#endsVendor });
       if (answer.kind === "running" || answer.kind === "unknown") return this.#deps.vendors.pollMs;
       if (answer.kind === "ended") {
         await this.#runLines(lines, answer.places, { name, answeredBy: { upstream, model } });

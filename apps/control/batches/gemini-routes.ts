@@ -2,6 +2,7 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
+import { type BodyPart, elementsOf } from "#wire/elements.ts";
 import { objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import type { InputLine } from "#wire/lines.ts";
 import {
@@ -12,6 +13,7 @@ import {
   batchWindowMs,
 } from "../bounds.ts";
 import { newIdOf } from "../files/file-store.ts";
+import { bodyOf } from "../internal/body.ts";
 import { plainTextOf } from "../internal/form.ts";
 import { sendFailure } from "../internal/internal-server.ts";
 import { takeLines } from "./batch-intake.ts";
@@ -19,7 +21,6 @@ import { deleteBatch, deleteRefusedBatch, resultsOf } from "./batch-results.ts";
 import { type Batch, cancelBatch } from "./batch-rows.ts";
 import { type BatchView, createBatch, findBatch, listBatches } from "./batch-views.ts";
 import type { BatchService } from "./context.ts";
-import { type BodyPart, bodyOf, elementsOf } from "./input-lines.ts";
 import type { BatchState } from "./state.ts";
 
 type WithCall = { Params: { "*": string } };

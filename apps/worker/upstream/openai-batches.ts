@@ -1,10 +1,16 @@
 /** OpenAI's batches, and those of vendors with the same: https://platform.openai.com/docs/api-reference/batch */
 import { randomUUID } from "node:crypto";
 import { isObject, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
-import { objectSpansOf } from "#wire/json/spans.ts";
+import { memberSpanOf } from "#wire/json/spans.ts";
 import { linesOf } from "#wire/lines.ts";
 import { vendorAnswerBytesMax, vendorPagesMax } from "../bounds.ts";
-import { type VendorBatchApi, type VendorCalls, VendorRefusal, type VendorRequests } from "./vendor-calls.ts";
+import {
+  type VendorAnswerLine,
+  type VendorBatchApi,
+  type VendorCalls,
+  VendorRefusal,
+  type VendorRequests,
+} from "./vendor-calls.ts";
 
 /** https://platform.openai.com/docs/api-reference/batch/create */
 const paths: ReadonlySet<string> = new Set([
@@ -104,14 +110,12 @@ async function firstOf(
 }
 
 /** https://platform.openai.com/docs/api-reference/batch/request-output */
-function answerIn(line: Buffer): { place: number; body: Buffer } | undefined {
+function answerIn(line: Buffer): VendorAnswerLine | undefined {
   const { custom_id: customId, response } = parsedObject(line) ?? {};
   const { status_code: status } = objectOf(response);
-  const { response: span } = objectSpansOf(line, ["response"])?.members ?? {};
-  if (span === undefined || typeof status !== "number" || status < 200 || status > 299) return undefined;
-  const bytes = line.subarray(span.start, span.end);
-  const { body } = objectSpansOf(bytes, ["body"])?.members ?? {};
-  return body && { place: Number(customId), body: bytes.subarray(body.start, body.end) };
+  if (typeof status !== "number" || status < 200 || status > 299) return undefined;
+  const span = memberSpanOf(line, ["response", "body"]);
+  return span && { place: Number(customId), body: line.subarray(span.start, span.end) };
 }
 
 /** RFC 7578. */

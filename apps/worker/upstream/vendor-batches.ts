@@ -16,13 +16,23 @@ import {
 } from "#service/vendor-batch.ts";
 import { boundedBytes } from "#wire/bounded-bytes.ts";
 import { vendorAnswersBytesMax, vendorCallBytesMax, vendorCallMs, vendorRequestsLifeMs } from "../bounds.ts";
+import { anthropicBatches } from "./anthropic-batches.ts";
+import { geminiBatches } from "./gemini-batches.ts";
 import { openAiBatches } from "./openai-batches.ts";
 import type { UpstreamRequest, Upstreams } from "./upstreams.ts";
-import { type VendorBatchApi, type VendorCalls, VendorRefusal, type VendorRequest } from "./vendor-calls.ts";
+import {
+  type VendorBatchApi,
+  type VendorCalls,
+  VendorRefusal,
+  type VendorRequest,
+  VendorUnclear,
+} from "./vendor-calls.ts";
 
 export type VendorLine = NonNullable<GenerationJob["vendorBatch"]>;
 
 const apis: Partial<Record<CatalogueUpstream["dialect"], VendorBatchApi>> = {
+  "anthropic-messages": anthropicBatches,
+  gemini: geminiBatches,
   "openai-chat": openAiBatches,
   "openai-responses": openAiBatches,
 };
@@ -88,6 +98,7 @@ export class VendorBatches {
     try {
       return await this.#run(call, api, this.#callsOf(upstream, call.target));
     } catch (error) {
+      if (error instanceof VendorUnclear) return { kind: "unclear" };
       const message = error instanceof Error ? error.message : String(error);
       const isRefused =
         error instanceof VendorRefusal && error.status >= 400 && error.status < 500 && error.status !== 429;
@@ -110,7 +121,7 @@ export class VendorBatches {
         return { kind: "submitted", id: await api.submit(calls, { name, target, requests }) };
       }
       case "find": {
-        const id = await api.find(calls, name);
+        const id = await api.find(calls, name, call.submittedAt);
         return id === undefined ? { kind: "absent" } : { kind: "submitted", id };
       }
       case "read":

@@ -28,6 +28,9 @@ export class VendorRefusal extends Error {
   }
 }
 
+/** A batch that runs may be the one that is looked for. */
+export class VendorUnclear extends Error {}
+
 export interface VendorRequests {
   name: string;
   target: VendorTarget;
@@ -36,7 +39,7 @@ export interface VendorRequests {
 }
 
 /** One of the vendor's answers; the body of a success alone. */
-interface VendorAnswerLine {
+export interface VendorAnswerLine {
   place: number;
   body: Buffer;
 }
@@ -46,8 +49,11 @@ export interface VendorBatchApi {
   takes(request: Pick<UpstreamRequest, "path" | "headers">): boolean;
   /** Resolves to the vendor's id. */
   submit(calls: VendorCalls, batch: VendorRequests): Promise<string>;
-  /** The id of the batch with this name; without one, deletes what its submission left. */
-  find(calls: VendorCalls, name: string): Promise<string | undefined>;
+  /**
+   * The id of the batch with this name; without one, deletes what its submission left.
+   * `submittedAt` is in epoch milliseconds. Rejects with VendorUnclear if only time can tell.
+   */
+  find(calls: VendorCalls, name: string, submittedAt: number): Promise<string | undefined>;
   /** Whether it runs. Asks for its end if it does and `cancels`. */
   isRunning(calls: VendorCalls, id: string, cancels: boolean): Promise<boolean>;
   /** The successes of a batch that is over, until `take` wants no more. */

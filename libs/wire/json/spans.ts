@@ -308,3 +308,14 @@ function commaBefore(bytes: Buffer, from: number): number {
   while (isSpace(bytes[at])) at--;
   return bytes[at] === comma ? at : from;
 }
+
+/** The value at a path of members; undefined if there is none. Like `objectSpansOf` at each level. */
+export function memberSpanOf(bytes: Buffer, path: readonly string[]): Span | undefined {
+  let [start, end] = [0, bytes.length];
+  for (const name of path) {
+    const inner = objectSpansOf(bytes.subarray(start, end), [name])?.members[name];
+    if (inner === undefined) return undefined;
+    [start, end] = [start + inner.start, start + inner.end];
+  }
+  return { start, end };
+}

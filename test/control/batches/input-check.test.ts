@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { elementsOf } from "#wire/elements.ts";
 import { linesOf } from "#wire/lines.ts";
 import type { BatchDialect } from "../../../apps/control/batches/formats.ts";
 import { batchFormats } from "../../../apps/control/batches/formats.ts";
 import { InputCheck, type InputFault } from "../../../apps/control/batches/input-check.ts";
-import { elementsOf } from "../../../apps/control/batches/input-lines.ts";
 
 const bounds = { linesMax: 5, bytesMax: 10_000, lineBytesMax: 300, faultsMax: 100 };
 const endpoint = "/v1/chat/completions";

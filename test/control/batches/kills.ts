@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { buffer, text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import OpenAI, { toFile } from "openai";
-import { isBatchPath, OpenAiBatches } from "../../../apps/simulator/openai-batches.ts";
+import { OpenAiBatches } from "../../../apps/simulator/batches/openai.ts";
 import { bodyValueOf } from "../../../apps/simulator/request-body.ts";
 import { type Role, startGateway, startRole } from "../../support/gateway.ts";
 import { startPostgres } from "../../support/postgres.ts";
@@ -75,10 +75,10 @@ async function startUpstream(calls: Map<string, number>) {
   const server = createServer(async (request, response) => {
     const { method = "", url = "", headers } = request;
     const { pathname: path, searchParams: query } = new URL(url, "http://127.0.0.1");
-    if (isBatchPath(path)) {
+    if (batches.serves(method, path)) {
       const read = await bodyValueOf(await buffer(request), headers["content-type"]);
       const body = read.kind === "ok" ? read.value : undefined;
-      const answer = batches.answer({ method, path, query, body, authorization: undefined });
+      const answer = batches.answer({ method, path, query, body, headers: {} });
       response.end(typeof answer === "string" ? answer : JSON.stringify(answer));
       return;
     }

@@ -2,26 +2,36 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
+import { GoogleGenAI } from "@google/genai";
 import OpenAI, { toFile } from "openai";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { readProcessReports, readyWorkerIn } from "#service/process-reports.ts";
 import { connectRedis } from "#service/redis.ts";
+import { type VendorBatchAnswer, vendorBatchKind } from "#service/vendor-batch.ts";
+import { callWorker } from "#service/worker-calls.ts";
 import { startFilesGateway } from "../../support/files.ts";
 import { until } from "../../support/time.ts";
 
 const prices = "prices: { inputPerMillion: 1000, outputPerMillion: 1000, serviceTiers: { batch: 0.5 } }";
 const model = (id: string, upstream: string, target = "sim-fast") =>
   `  - { id: ${id}, ${prices}, route: [{ upstream: ${upstream}, model: "${target}" }] }`;
+const faults = ["fail", "expire", "hold", "refuse"];
 const catalogue = `
 groups:
   default: { models: ["*"] }
 upstreams:
   vendor: { dialect: openai-chat, batchApi: true, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }
   responses: { dialect: openai-responses, batchApi: true, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }
+  claude: { dialect: anthropic-messages, batchApi: true, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }
+  gemini: { dialect: gemini, batchApi: true, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1beta" }
   single: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }
 models:
 ${model("test/vendor", "vendor")}
 ${model("test/responses", "responses")}
 ${model("test/single", "single")}
-${["fail", "expire", "hold", "refuse"].map((fault) => model(`test/${fault}`, "vendor", `sim-fast;batch=${fault}`)).join("\n")}
+${model("test/claude", "claude")}
+${model("test/gemini", "gemini")}
+${["vendor", "claude", "gemini"].flatMap((upstream) => faults.map((fault) => model(`${upstream}/${fault}`, upstream, `sim-fast;batch=${fault}`))).join("\n")}
 `;
 
 await using opened = new AsyncDisposableStack();
@@ -56,10 +66,10 @@ const calls = async () => {
   const of = (method: string, form: RegExp) =>
     all.filter((each) => each.method === method && form.test(each.path)).length;
   return {
-    single: of("POST", /\/(chat\/completions|responses)$/),
-    created: of("POST", /\/batches$/),
-    cancelled: of("POST", /\/cancel$/),
-    deletedFiles: of("DELETE", /\/files\//),
+    single: of("POST", /\/(chat\/completions|responses|messages)$|:generateContent$/),
+    created: of("POST", /\/batches$|:batchGenerateContent$/),
+    cancelled: of("POST", /[/:]cancel$/),
+    deleted: of("DELETE", /./),
   };
 };
 
@@ -132,7 +142,7 @@ test("lines run in a batch of their vendor, others one by one, and all look the 
     assert.equal(response.body.object, "chat.completion");
     assert.equal(response.body.model, index % 3 === 0 ? "test/single" : "test/vendor");
   }
-  assert.deepEqual(await calls(), { single: 10, created: 1, cancelled: 0, deletedFiles: 2 });
+  assert.deepEqual(await calls(), { single: 10, created: 1, cancelled: 0, deleted: 2 });
   const records = await recordsOf("mixed", 30);
   assert.equal(new Set(records.map(({ requestId }) => requestId)).size, 30);
   assert.deepEqual([...new Set(records.map(({ upstream }) => upstream))].sort(), ["single", "vendor"]);
@@ -146,15 +156,18 @@ test("lines run in a batch of their vendor, others one by one, and all look the 
   assert.deepEqual(await keysLike("vendor-"), []);
 });
 
-for (const name of ["test/vendor", "test/responses"])
-  test(`requests of Anthropic's client are translated for a vendor's batch: ${name}`, async () => {
+/** What is deleted at a vendor in the end: files, or the batch. */
+const deletions = { vendor: 2, responses: 2, claude: 1, gemini: 1 };
+
+for (const [name, deleted] of Object.entries(deletions)) {
+  test(`requests of Anthropic's client run in a batch of the vendor: ${name}`, async () => {
     await forget();
-    const account = `anthropic-${name.slice(5)}`;
+    const account = `anthropic-${name}`;
     const client = new Anthropic({ baseURL: gateway.url, apiKey: await addAccount(account), maxRetries: 0 });
     const { id } = await client.messages.batches.create({
       requests: Array.from({ length: 5 }, (_, index) => ({
         custom_id: `r-${index}`,
-        params: { model: name, max_tokens: 20, messages: [{ role: "user", content: `hello ${index}` }] },
+        params: { model: `test/${name}`, max_tokens: 20, messages: [{ role: "user", content: `hello ${index}` }] },
       })),
     });
     const isEnded = async () => (await client.messages.batches.retrieve(id)).processing_status === "ended";
@@ -163,31 +176,63 @@ for (const name of ["test/vendor", "test/responses"])
     for await (const each of await client.messages.batches.results(id)) results.push(each);
     assert.deepEqual(idsOf(results), ["r-0", "r-1", "r-2", "r-3", "r-4"]);
     for (const { result } of results) assert.ok(result.type === "succeeded" && result.message.type === "message");
-    assert.deepEqual(await calls(), { single: 0, created: 1, cancelled: 0, deletedFiles: 2 });
+    assert.deepEqual(await calls(), { single: 0, created: 1, cancelled: 0, deleted });
     assert.equal((await recordsOf(account, 5)).length, 5);
   });
 
-test("requests of OpenAI's client are translated for a batch of Responses", async () => {
-  await forget();
-  const client = await clientOf("translated");
-  const { id } = await create(client, [line("a", "test/responses"), line("b", "test/responses")]);
-  const batch = await ended(client, id);
-  const results = await resultsIn(client, batch.output_file_id);
-  assert.deepEqual(idsOf(results), ["a", "b"]);
-  for (const { response } of results) assert.equal(response.body.object, "chat.completion");
-  assert.deepEqual(await calls(), { single: 0, created: 1, cancelled: 0, deletedFiles: 2 });
-});
-
-const fallbacks: [fault: string, calls: object][] = [
-  ["fail", { single: 10, created: 1, cancelled: 0, deletedFiles: 1 }],
-  ["expire", { single: 5, created: 1, cancelled: 0, deletedFiles: 3 }],
-  ["refuse", { single: 10, created: 1, cancelled: 0, deletedFiles: 1 }],
-];
-for (const [fault, expected] of fallbacks)
-  test(`lines run one by one that a vendor's batch leaves: ${fault}`, async () => {
+  test(`requests of Google's client run in a batch of the vendor: ${name}`, async () => {
     await forget();
-    const client = await clientOf(fault);
-    const lines = Array.from({ length: 10 }, (_, index) => line(`l-${index}`, `test/${fault}`));
+    const account = `google-${name}`;
+    const client = new GoogleGenAI({ apiKey: await addAccount(account), httpOptions: { baseUrl: gateway.url } });
+    const src = ["a", "b"].map((text) => ({
+      contents: [{ role: "user", parts: [{ text }] }],
+      metadata: { key: text },
+    }));
+    const { name: id = "" } = await client.batches.create({ model: `test/${name}`, src });
+    const isEnded = async () => (await client.batches.get({ name: id })).state === "JOB_STATE_SUCCEEDED";
+    await until("the end of the batch", isEnded, 20_000);
+    const { dest } = await client.batches.get({ name: id });
+    assert.deepEqual(
+      dest?.inlinedResponses?.map(({ response, metadata }) => [
+        typeof response?.candidates?.[0]?.content?.parts?.[0]?.text,
+        metadata?.key,
+      ]),
+      [
+        ["string", "a"],
+        ["string", "b"],
+      ],
+    );
+    assert.deepEqual(await calls(), { single: 0, created: 1, cancelled: 0, deleted });
+  });
+
+  test(`requests of OpenAI's client run in a batch of the vendor: ${name}`, async () => {
+    await forget();
+    const client = await clientOf(`openai-${name}`);
+    const { id } = await create(client, [line("a", `test/${name}`), line("b", `test/${name}`)]);
+    const batch = await ended(client, id);
+    const results = await resultsIn(client, batch.output_file_id);
+    assert.deepEqual(idsOf(results), ["a", "b"]);
+    for (const { response } of results) assert.equal(response.body.object, "chat.completion");
+    assert.deepEqual(await calls(), { single: 0, created: 1, cancelled: 0, deleted });
+  });
+}
+
+const leftovers: [vendor: string, fault: string, calls: object][] = [
+  ["vendor", "fail", { single: 10, created: 1, cancelled: 0, deleted: 1 }],
+  ["vendor", "expire", { single: 5, created: 1, cancelled: 0, deleted: 3 }],
+  ["vendor", "refuse", { single: 10, created: 1, cancelled: 0, deleted: 1 }],
+  ["claude", "expire", { single: 5, created: 1, cancelled: 0, deleted: 1 }],
+  ["claude", "refuse", { single: 10, created: 1, cancelled: 0, deleted: 0 }],
+  ["gemini", "fail", { single: 10, created: 1, cancelled: 0, deleted: 1 }],
+  ["gemini", "expire", { single: 5, created: 1, cancelled: 0, deleted: 1 }],
+  ["gemini", "refuse", { single: 10, created: 1, cancelled: 0, deleted: 0 }],
+];
+for (const [vendor, fault, expected] of leftovers)
+  test(`lines run one by one that a vendor's batch leaves: ${vendor}, ${fault}`, async () => {
+    await forget();
+    const account = `${vendor}-${fault}`;
+    const client = await clientOf(account);
+    const lines = Array.from({ length: 10 }, (_, index) => line(`l-${index}`, `${vendor}/${fault}`));
     const { id } = await create(client, lines);
     const batch = await ended(client, id);
     assert.deepEqual([batch.status, batch.request_counts], ["completed", { total: 10, completed: 10, failed: 0 }]);
@@ -196,7 +241,7 @@ for (const [fault, expected] of fallbacks)
       lines.map((_, index) => `l-${index}`),
     );
     assert.deepEqual(await calls(), expected);
-    assert.equal((await recordsOf(fault, 10)).length, 10);
+    assert.equal((await recordsOf(account, 10)).length, 10);
   });
 
 test("a line that the vendor refuses has the gateway's error beside the others' answers", async () => {
@@ -209,18 +254,69 @@ test("a line that the vendor refuses has the gateway's error beside the others' 
   assert.deepEqual([error.custom_id, error.response.status_code], ["bad", 400]);
 });
 
-test("a cancelled batch cancels the vendor's", async () => {
-  await forget();
-  const client = await clientOf("cancelled");
-  const { id } = await create(client, [line("a", "test/hold"), line("b", "test/hold")]);
-  await until("the vendor's batch", async () => (await calls()).created === 1);
-  await client.batches.cancel(id);
-  const batch = await ended(client, id);
-  assert.deepEqual([batch.status, batch.request_counts], ["cancelled", { total: 2, completed: 0, failed: 2 }]);
-  const errors = await resultsIn(client, batch.error_file_id);
-  assert.deepEqual(
-    errors.map(({ error }) => error.code),
-    ["batch_cancelled", "batch_cancelled"],
-  );
-  assert.deepEqual(await calls(), { single: 0, created: 1, cancelled: 1, deletedFiles: 2 });
-});
+for (const [vendor, deleted] of Object.entries({ vendor: 2, claude: 1, gemini: 1 }))
+  test(`a cancelled batch cancels the vendor's: ${vendor}`, async () => {
+    await forget();
+    const client = await clientOf(`cancelled-${vendor}`);
+    const { id } = await create(client, [line("a", `${vendor}/hold`), line("b", `${vendor}/hold`)]);
+    await until("the vendor's batch", async () => (await calls()).created === 1);
+    await client.batches.cancel(id);
+    const batch = await ended(client, id);
+    assert.deepEqual([batch.status, batch.request_counts], ["cancelled", { total: 2, completed: 0, failed: 2 }]);
+    const errors = await resultsIn(client, batch.error_file_id);
+    assert.deepEqual(
+      errors.map(({ error }) => error.code),
+      ["batch_cancelled", "batch_cancelled"],
+    );
+    assert.deepEqual(await calls(), { single: 0, created: 1, cancelled: 1, deleted });
+  });
+
+const lostSubmissions: Record<string, { path: string; headers: Record<string, string>; body: object }> = {
+  vendor: {
+    ...{ path: "/chat/completions", headers: {} },
+    body: { model: "sim-fast;head=400", messages: [{ role: "user", content: "hello" }] },
+  },
+  claude: {
+    ...{ path: "/messages", headers: { "anthropic-version": "2023-06-01" } },
+    body: { model: "sim-fast;head=400", max_tokens: 9, messages: [{ role: "user", content: "hello" }] },
+  },
+  gemini: {
+    ...{ path: "/models/sim-fast;head=400:generateContent", headers: {} },
+    body: { contents: [{ role: "user", parts: [{ text: "hello" }] }] },
+  },
+};
+for (const [upstream, { path, headers, body }] of Object.entries(lostSubmissions))
+  test(`a batch is found by its name whose submission had no result: ${upstream}`, async () => {
+    const redis = await connectRedis(gateway.redis.url, "request");
+    const keyspace = keyspaceOf("sluice");
+    const target = { upstream, credential: null, path, model: "sim-fast", headers };
+    const submittedAt = Date.now();
+    const call = async (name: string, request: object): Promise<VendorBatchAnswer> => {
+      const worker = readyWorkerIn(await readProcessReports(redis, keyspace, Date.now()), Date.now()) ?? "";
+      const of = { kind: vendorBatchKind, request: { name, target, submittedAt, ...request } };
+      return (await callWorker<VendorBatchAnswer>({ redis, keyspace }, worker, of)) ?? assert.fail("no answer");
+    };
+    try {
+      const [name, other] = [`batch_lost-${upstream}`, `batch_other-${upstream}`];
+      await redis.hset(keyspace.vendorRequests(name), "target", JSON.stringify(target), "7", JSON.stringify(body));
+      const submitted = await call(name, { action: "submit" });
+      assert.ok(submitted.kind === "submitted");
+      const early = await call(name, { action: "find" });
+      assert.deepEqual(early, upstream === "claude" ? { kind: "unclear" } : submitted);
+      const { id } = submitted;
+      const read = { action: "read", id, places: [7], cancels: false };
+      let answer: VendorBatchAnswer = { kind: "running" };
+      await until("the answer", async () => {
+        answer = await call(name, read);
+        return answer.kind === "ended";
+      });
+      assert.deepEqual(answer, { kind: "ended", places: [7], isWhole: true });
+      assert.ok(await redis.hexists(keyspace.vendorAnswers(name), "7"));
+      assert.deepEqual(await call(name, { action: "find" }), submitted);
+      assert.deepEqual(await call(other, { action: "find" }), { kind: "absent" });
+      assert.deepEqual(await call(name, { action: "delete", id }), { kind: "deleted" });
+      assert.equal(await redis.exists(keyspace.vendorRequests(name), keyspace.vendorAnswers(name)), 0);
+    } finally {
+      redis.disconnect();
+    }
+  });

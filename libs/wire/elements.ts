@@ -1,10 +1,5 @@
-/** Splits a body into the elements of an array, within bounded memory. */
-import type { Readable } from "node:stream";
-import { Collector, type InputLine, isBlank, noBytes } from "#wire/lines.ts";
-
-/** A body for `elementsOf`: a request has an answer also where its body is not read to its end. */
-export const bodyOf = ({ body }: { body?: unknown }): AsyncIterable<Buffer> =>
-  (body as Readable).iterator({ destroyOnReturn: false });
+/** Splits a JSON object into the elements of an array in it, within bounded memory. */
+import { Collector, type InputLine, isBlank, noBytes } from "./lines.ts";
 
 /** A part of a body: an element of the array at the path, or all other bytes. */
 export type BodyPart = ({ kind: "element" } & InputLine) | { kind: "rest"; bytes: Buffer };

@@ -4,9 +4,19 @@
  * simulator itself, with the caller's credential.
  */
 import { randomUUID } from "node:crypto";
-import { refuse } from "./dialects/dialect.ts";
-import { isFile } from "./request-body.ts";
-import { settingValuesIn } from "./settings.ts";
+import { refuse } from "../dialects/dialect.ts";
+import { openaiErrorBody } from "../dialects/openai.ts";
+import { isFile } from "../request-body.ts";
+import {
+  type BatchFault,
+  type BatchRequest,
+  batchFaultOf,
+  isObject,
+  Kept,
+  runRequests,
+  type SendToSelf,
+  type VendorBatches,
+} from "./batch-run.ts";
 
 /** https://platform.openai.com/docs/api-reference/batch/create */
 const endpoints = [
@@ -26,8 +36,6 @@ const purposes = ["assistants", "batch", "fine-tune", "vision", "user_data", "ev
 const metadataMax = { pairs: 16, nameLength: 64, valueLength: 512 };
 /** https://platform.openai.com/docs/api-reference/batch/list */
 const listedMax = 100;
-const requestsAtOnce = 16;
-const kept = 10_000;
 
 interface StoredFile {
   id: string;
@@ -66,42 +74,36 @@ interface Batch {
   metadata: unknown;
 }
 
-export interface BatchRequest {
-  method: string;
-  path: string;
-  query: URLSearchParams;
-  body: unknown;
-  authorization: string | undefined;
-}
-
-/** Sends a request to the simulator. */
-export type SendToSelf = (
-  path: string,
-  body: string,
-  authorization: string | undefined,
-) => Promise<{ status: number; requestId: string; text: string }>;
-
 const pathForm = /^\/v1\/(files|batches)(?:\/([^/]+)(?:\/(content|cancel))?)?$/;
 
-export const isBatchPath = (path: string): boolean => pathForm.test(path);
-
-export class OpenAiBatches {
+export class OpenAiBatches implements VendorBatches {
   readonly #send: SendToSelf;
-  readonly #files = new Map<string, { file: StoredFile; content: string }>();
-  readonly #batches = new Map<string, Batch>();
+  readonly #files = new Kept<{ file: StoredFile; content: string }>();
+  readonly #batches = new Kept<Batch>();
 
   constructor(send: SendToSelf) {
     this.#send = send;
   }
 
-  /** The body of an answer: JSON, or the content of a file. Throws Refused. */
-  answer({ method, path, query, body, authorization }: BatchRequest): object | string {
+  readonly errorBody = openaiErrorBody;
+
+  serves(_method: string, path: string): boolean {
+    return pathForm.test(path);
+  }
+
+  answer({ method, path, query, body, headers }: BatchRequest): object | string {
     const [, kind, id, part = ""] = pathForm.exec(path) ?? [];
     switch (`${method} ${kind} ${id === undefined ? "" : "id"} ${part}`.trim().replaceAll(/ +/g, " ")) {
       case "POST files":
         return this.#upload(body);
       case "GET files":
-        return listOf([...this.#files.values()].map(({ file }) => file).filter(isOf("purpose", query)), query);
+        return listOf(
+          this.#files
+            .list()
+            .map(({ file }) => file)
+            .filter(isOf("purpose", query)),
+          query,
+        );
       case "GET files id":
         return this.#file(id).file;
       case "GET files id content":
@@ -111,9 +113,9 @@ export class OpenAiBatches {
         this.#files.delete(id as string);
         return { id, object: "file", deleted: true };
       case "POST batches":
-        return this.#create(body, authorization);
+        return this.#create(body, headers);
       case "GET batches":
-        return listOf([...this.#batches.values()], query);
+        return listOf(this.#batches.list(), query);
       case "GET batches id":
         return this.#batch(id);
       case "POST batches id cancel":
@@ -141,20 +143,19 @@ export class OpenAiBatches {
       ...{ id: `file-${randomUUID().replaceAll("-", "").slice(0, 24)}`, object: "file" },
       ...{ bytes: Buffer.byteLength(content), created_at: secondsNow(), filename, purpose, status: "processed" },
     };
-    this.#files.set(file.id, { file, content });
-    forgetOldest(this.#files);
+    this.#files.add(file.id, { file, content });
     return file;
   }
 
   #file(id: string | undefined): { file: StoredFile; content: string } {
-    return this.#files.get(id ?? "") ?? refuse(`No such File object: ${id}`, "id", { status: 404 });
+    return this.#files.get(id) ?? refuse(`No such File object: ${id}`, "id", { status: 404 });
   }
 
   #batch(id: string | undefined): Batch {
-    return this.#batches.get(id ?? "") ?? refuse(`No batch found with id '${id}'.`, undefined, { status: 404 });
+    return this.#batches.get(id) ?? refuse(`No batch found with id '${id}'.`, undefined, { status: 404 });
   }
 
-  #create(body: unknown, authorization: string | undefined): Batch {
+  #create(body: unknown, headers: Record<string, string>): Batch {
     const { input_file_id: fileId, endpoint, completion_window: window, metadata = null } = isObject(body) ? body : {};
     if (typeof fileId !== "string") return refuse("Missing required parameter: 'input_file_id'.", "input_file_id");
     const input = this.#files.get(fileId);
@@ -166,7 +167,7 @@ export class OpenAiBatches {
       refuse("Invalid value for 'completion_window'. Supported values are: '24h'.", "completion_window");
     if (metadata !== null && !isMetadata(metadata)) refuse("Invalid 'metadata'.", "metadata");
     const { lines, errors } = linesIn(input.content, endpoint);
-    const fault = batchFaultOf(lines);
+    const fault = batchFaultOf(lines[0]?.body.model);
     if (fault === "refuse") refuse("The account has no quota for batches.", undefined, { status: 403 });
     const batch: Batch = {
       ...{ id: `batch_${randomUUID().replaceAll("-", "")}`, object: "batch", endpoint, errors: null },
@@ -174,15 +175,14 @@ export class OpenAiBatches {
       ...{ output_file_id: null, error_file_id: null, created_at: secondsNow() },
       request_counts: { total: 0, completed: 0, failed: 0 },
     };
-    this.#batches.set(batch.id, batch);
-    forgetOldest(this.#batches);
+    this.#batches.add(batch.id, batch);
     const created = { ...batch };
     setImmediate(() => {
       if (errors.length > 0 || fault === "fail") {
         const data =
           errors.length > 0 ? errors : [errorOf("token_limit_exceeded", "Enqueued token limit reached.", null)];
         Object.assign(batch, { status: "failed", errors: { object: "list", data } });
-      } else void this.#run(batch, lines, { fault, authorization });
+      } else void this.#run(batch, lines, { fault, headers });
     });
     return created;
   }
@@ -190,29 +190,22 @@ export class OpenAiBatches {
   async #run(
     batch: Batch,
     lines: readonly Line[],
-    { fault, authorization }: { fault: string | undefined; authorization: string | undefined },
+    { fault, headers }: { fault: BatchFault | undefined; headers: Record<string, string> },
   ): Promise<void> {
     if (batch.status !== "validating") return;
     Object.assign(batch, { status: "in_progress", request_counts: { total: lines.length, completed: 0, failed: 0 } });
     const results = { output: [] as string[], error: [] as string[] };
-    const waiting = [...lines];
     const runLine = async ({ custom_id, body }: Line) => {
-      const answer = await this.#send(batch.endpoint, JSON.stringify(body), authorization);
+      const answer = await this.#send(batch.endpoint, JSON.stringify(body), headers);
       const isSuccess = answer.status < 300;
       const response = { status_code: answer.status, request_id: answer.requestId, body: JSON.parse(answer.text) };
       const line = { id: `batch_req_${randomUUID()}`, custom_id, response, error: null };
       results[isSuccess ? "output" : "error"].push(JSON.stringify(line));
       batch.request_counts[isSuccess ? "completed" : "failed"]++;
     };
-    // A batch that expires has answered a half of its requests, one that is held none.
-    const answered = fault === "hold" ? 0 : fault === "expire" ? lines.length >> 1 : lines.length;
-    const runner = async () => {
-      while (this.#isRunning(batch) && lines.length - waiting.length < answered) await runLine(waiting.shift() as Line);
-    };
-    await Promise.all(Array.from({ length: requestsAtOnce }, runner));
-    while (fault === "hold" && this.#isRunning(batch)) await new Promise((resolve) => setTimeout(resolve, 20));
+    const left = await runRequests(lines, { fault, isRunning: () => this.#isRunning(batch) }, runLine);
     const code = fault === "expire" ? "batch_expired" : "batch_cancelled";
-    for (const { custom_id } of waiting) {
+    for (const { custom_id } of left) {
       const error = { code, message: "This request was not executed." };
       results.error.push(JSON.stringify({ id: `batch_req_${randomUUID()}`, custom_id, response: null, error }));
     }
@@ -237,29 +230,21 @@ export class OpenAiBatches {
   }
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
-
 const secondsNow = (): number => Math.floor(Date.now() / 1_000);
-
-function forgetOldest(map: Map<string, unknown>): void {
-  const [oldest] = map.keys();
-  if (map.size > kept && oldest !== undefined) map.delete(oldest);
-}
 
 const isOf = (name: "purpose", query: URLSearchParams) => (file: StoredFile) =>
   query.get(name) === null || query.get(name) === file[name];
 
-/** The newest first. */
+/** The items first. */
 function listOf(items: readonly { id: string }[], query: URLSearchParams): object {
   const limit = Number(query.get("limit") ?? 20);
   if (!Number.isInteger(limit) || limit < 1 || limit > listedMax) refuse("Invalid 'limit'.", "limit");
-  const newest = items.toReversed();
   const after = query.get("after");
-  const from = after === null ? 0 : newest.findIndex(({ id }) => id === after) + 1;
-  const data = newest.slice(from, from + limit);
+  const from = after === null ? 0 : items.findIndex(({ id }) => id === after) + 1;
+  const data = items.slice(from, from + limit);
   return {
     ...{ object: "list", data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null },
-    has_more: newest.length > from + limit,
+    has_more: items.length > from + limit,
   };
 }
 
@@ -315,13 +300,4 @@ function parsed(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-/** The setting `batch` of the model's name. */
-function batchFaultOf([first]: readonly Line[]): string | undefined {
-  const { model } = first?.body ?? {};
-  const values =
-    typeof model === "string" && model.includes(";") ? settingValuesIn(model.slice(model.indexOf(";"))) : undefined;
-  const value = values?.kind === "ok" ? values.value.get("batch") : undefined;
-  return typeof value === "string" ? value : undefined;
 }

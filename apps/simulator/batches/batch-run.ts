@@ -1,0 +1,88 @@
+/** Steps that the batches of all vendors share. */
+import { settingValuesIn } from "../settings.ts";
+
+export interface BatchRequest {
+  method: string;
+  path: string;
+  query: URLSearchParams;
+  body: unknown;
+  /** Headers of the credential and of the version of the API. */
+  headers: Record<string, string>;
+}
+
+export interface SelfAnswer {
+  status: number;
+  requestId: string;
+  text: string;
+}
+
+/** Sends a request to the simulator. */
+export type SendToSelf = (path: string, body: string, headers: Record<string, string>) => Promise<SelfAnswer>;
+
+export interface VendorBatches {
+  serves(method: string, path: string): boolean;
+  /** The body of an answer: JSON, or the content of a file. Throws Refused. */
+  answer(request: BatchRequest): object | string;
+  /** The body of an error, in JSON. */
+  errorBody(fault: { status: number; message: string }): string;
+}
+
+export type BatchFault = "fail" | "expire" | "hold" | "refuse";
+
+/** The setting `batch` of a model's name. */
+export function batchFaultOf(model: unknown): BatchFault | undefined {
+  const values =
+    typeof model === "string" && model.includes(";") ? settingValuesIn(model.slice(model.indexOf(";"))) : undefined;
+  return values?.kind === "ok" ? (values.value.get("batch") as BatchFault | undefined) : undefined;
+}
+
+const requestsAtOnce = 16;
+
+/**
+ * Answers requests while `isRunning`, and resolves to those that are left: of a batch that expires a
+ * half, of one that is held all.
+ */
+export async function runRequests<Request>(
+  requests: readonly Request[],
+  { fault, isRunning }: { fault: BatchFault | undefined; isRunning(): boolean },
+  answer: (request: Request) => Promise<void>,
+): Promise<Request[]> {
+  const left = [...requests];
+  const leftAtEnd =
+    fault === "hold" ? requests.length : fault === "expire" ? requests.length - (requests.length >> 1) : 0;
+  const runner = async () => {
+    while (isRunning() && left.length > leftAtEnd) await answer(left.shift() as Request);
+  };
+  await Promise.all(Array.from({ length: requestsAtOnce }, runner));
+  while (fault === "hold" && isRunning()) await new Promise((resolve) => setTimeout(resolve, 20));
+  return left;
+}
+
+const kept = 10_000;
+
+/** Objects by their ids; the oldest are forgotten. */
+export class Kept<Item> {
+  readonly #items = new Map<string, Item>();
+
+  add(id: string, item: Item): void {
+    this.#items.set(id, item);
+    const [oldest] = this.#items.keys();
+    if (this.#items.size > kept && oldest !== undefined) this.#items.delete(oldest);
+  }
+
+  get(id: string | undefined): Item | undefined {
+    return this.#items.get(id ?? "");
+  }
+
+  delete(id: string): void {
+    this.#items.delete(id);
+  }
+
+  /** The newest first. */
+  list(): Item[] {
+    return [...this.#items.values()].reverse();
+  }
+}
+
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null;
