@@ -10,7 +10,7 @@ export interface BatchRequest {
   headers: Record<string, string>;
 }
 
-export interface SelfAnswer {
+interface SelfAnswer {
   status: number;
   requestId: string;
   text: string;
