@@ -39,8 +39,8 @@ export function batchFaultOf(model: unknown): BatchFault | undefined {
 const requestsAtOnce = 16;
 
 /**
- * Answers requests while `isRunning`, and resolves to those that are left: of a batch that expires a
- * half, of one that is held all.
+ * Answers requests while `isRunning`, and resolves to those that are left: a half of a batch that
+ * expires, all of one that is held.
  */
 export async function runRequests<Request>(
   requests: readonly Request[],

@@ -309,7 +309,7 @@ function commaBefore(bytes: Buffer, from: number): number {
   return bytes[at] === comma ? at : from;
 }
 
-/** The value at a path of members; undefined if there is none. Like `objectSpansOf` at each level. */
+/** The value at a path of members; undefined if there is none. */
 export function memberSpanOf(bytes: Buffer, path: readonly string[]): Span | undefined {
   let [start, end] = [0, bytes.length];
   for (const name of path) {

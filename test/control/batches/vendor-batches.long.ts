@@ -156,7 +156,7 @@ test("lines run in a batch of their vendor, others one by one, and all look the 
   assert.deepEqual(await keysLike("vendor-"), []);
 });
 
-/** What is deleted at a vendor in the end: files, or the batch. */
+/** Deletions at a vendor in the end: of files, or of the batch. */
 const deletions = { vendor: 2, responses: 2, claude: 1, gemini: 1 };
 
 for (const [name, deleted] of Object.entries(deletions)) {
