@@ -360,7 +360,7 @@ export const vendorCallMs = 25_000;
 export const vendorCallBytesMax = 8 << 20;
 /** The most bytes of one answer of a vendor's batch, and of those that are in Redis at once. */
 export const vendorAnswerBytesMax = 64 << 20;
-export const vendorAnswersBytesMax = 8 << 20;
+export const vendorAnswersBytesMax = 2 << 20;
 /** Pages of 100 objects in which a batch is looked for. */
 export const vendorPagesMax = 20;
 /** A vendor's batch whose name is unknown was created so long before or after its submission. */

@@ -201,6 +201,19 @@ export class RateLimiter {
   }
 
   /**
+   * Charges a request that its limits do not refuse, because it is executed already. Undefined for
+   * a caller without limits.
+   */
+  chargeOnly(request: LimitedRequest): LimitsReservation | undefined {
+    const { http, labels } = request.request;
+    const subjects = this.#subjectsOf(this.#options.keys.latestOf(http.caller), labels.tags);
+    if (subjects.length === 0) return undefined;
+    const nothing = { inputTokens: 0, outputTokens: 0, nano: 0 };
+    const reservation = reservationOf(request.admitted.id, subjects, nothing, request.facts.receivedAt);
+    return this.#reservationOf(request, reservation);
+  }
+
+  /**
    * Checks whether every request of this caller would be refused, whatever its body says; counts
    * and reserves nothing. With `mayReplay` the request may get a stored answer, which needs no
    * tokens. Otherwise like `admit`.

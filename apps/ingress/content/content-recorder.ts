@@ -8,6 +8,7 @@ import type { Content, ContentBody } from "#content/content.ts";
 import type { ContentStream } from "#content/content-stream.ts";
 import { operations } from "#operations/operations.ts";
 import type { Clock } from "#service/clock.ts";
+import { deferredStatus } from "#service/vendor-batch.ts";
 import type { Admitted } from "../admission/generation-request.ts";
 import type { Capacity } from "../common/capacity.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
@@ -53,6 +54,8 @@ export class ContentRecorder {
     return {
       hold: (size) => claim.hold(ownBytes + size) === undefined,
       ended: (status, answer) => {
+        // It is sent again when its vendor has answered it.
+        if (status === deferredStatus) return claim.end();
         const content: Content = { dialect, operation, request: requestBody, status, answer };
         void stream.write(label, content).finally(() => claim.end());
       },

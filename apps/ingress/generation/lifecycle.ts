@@ -248,8 +248,9 @@ export class GenerationLifecycle implements TransportHandlers {
     }
     generation.admissions++;
     const { isMirrored, vendorBatch } = generation.request;
-    const isUnlimited = isMirrored === true || vendorBatch?.answeredBy !== undefined;
-    const decision = isUnlimited ? undefined : this.#options.limits.admit(generation);
+    const isAnswered = vendorBatch?.answeredBy !== undefined;
+    if (isAnswered) generation.reservation = this.#options.limits.chargeOnly(generation);
+    const decision = isMirrored === true || isAnswered ? undefined : this.#options.limits.admit(generation);
     if (decision === undefined) this.#queue(generation);
     else this.#awaitLimits(generation, decision).catch((error: unknown) => this.#crashed(generation, error));
   }
@@ -293,7 +294,8 @@ export class GenerationLifecycle implements TransportHandlers {
       return;
     }
     this.#emit("admitted", generation);
-    if (admitted.model.mirror !== undefined) setImmediate(() => this.#mirror(generation));
+    const isAnswered = generation.request.vendorBatch?.answeredBy !== undefined;
+    if (admitted.model.mirror !== undefined && !isAnswered) setImmediate(() => this.#mirror(generation));
     generation.state = { kind: "queued", queuedMs: now - startedAt };
     this.#boundWait(generation, now);
     this.#emit("queued", generation);

@@ -330,7 +330,8 @@ export class Attempt {
       this.#passOver(candidate, "unsuitable");
       return false;
     }
-    const vendorAnswer = await this.#vendorAnswer(candidate, exchange);
+    const line = this.#vendorLine;
+    const vendorAnswer = line && (await this.#vendorAnswer(line, candidate, exchange));
     if (this.#isOver || vendorAnswer === "deferred") return true;
     if (vendorAnswer !== undefined) {
       this.#affinity = undefined;
@@ -384,12 +385,12 @@ export class Attempt {
    * for the vendor's batch. Undefined if the target is called.
    */
   async #vendorAnswer(
+    line: VendorLine,
     { upstream, target: { model } }: Candidate,
     { request, reading }: Exchange,
   ): Promise<Buffer | "deferred" | undefined> {
     const { vendorBatches } = this.#deps;
-    const line = this.#vendorLine;
-    if (line === undefined || reading.streams) return undefined;
+    if (reading.streams) return undefined;
     const { answeredBy } = line;
     if (answeredBy !== undefined) {
       if (!isTarget(answeredBy, upstream.name, model)) return undefined;

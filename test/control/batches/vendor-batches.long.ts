@@ -19,6 +19,7 @@ const faults = ["fail", "expire", "hold", "refuse"];
 const catalogue = `
 groups:
   default: { models: ["*"] }
+  budget: { models: ["*"], keyLimits: { budgetPerDay: 2 } }
 upstreams:
   vendor: { dialect: openai-chat, batchApi: true, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }
   responses: { dialect: openai-responses, batchApi: true, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }
@@ -243,6 +244,23 @@ for (const [vendor, fault, expected] of leftovers)
     assert.deepEqual(await calls(), expected);
     assert.equal((await recordsOf(account, 10)).length, 10);
   });
+
+test("answers of the vendor are charged to a budget at once", async () => {
+  const apiKey = await addAccount("spender", "budget");
+  const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey, maxRetries: 0 });
+  const lines = Array.from({ length: 30 }, (_, index) =>
+    line(`l-${index}`, "test/vendor", { max_completion_tokens: 20 }),
+  );
+  const { id } = await create(client, lines);
+  const batch = await ended(client, id);
+  assert.deepEqual(batch.request_counts, { total: 30, completed: 30, failed: 0 });
+  const cost = (await recordsOf("spender", 30)).reduce((sum, record) => sum + Number(record.cost), 0);
+  const redis = await connectRedis(gateway.redis.url, "request");
+  const [budget = ""] = await redis.keys("*:budget");
+  const spent = await redis.hget(budget, "dayNano");
+  redis.disconnect();
+  assert.equal((Number(spent) / 1e9).toFixed(6), cost.toFixed(6));
+});
 
 test("a line that the vendor refuses has the gateway's error beside the others' answers", async () => {
   const client = await clientOf("one-bad");
