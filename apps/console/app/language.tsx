@@ -23,6 +23,8 @@ export interface Formats {
   /** Rounded for reading; `exactMoney` has every digit. */
   money(amount: string | number, currency: string): string;
   exactMoney(amount: string, currency: string): string;
+  /** The digits that `money` shows behind the decimal point. */
+  decimalsOf(amount: string, currency: string): number;
   percent(share: number): string;
   /** A duration in milliseconds. */
   ms(value: number | null): string;
@@ -47,21 +49,40 @@ function formatsOf(language: Language): Formats {
   const times = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
   const days = new Intl.DateTimeFormat(language, { dateStyle: "medium" });
   const relative = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
-  const moneyIn = (currency: string, digits: Intl.NumberFormatOptions) =>
-    new Intl.NumberFormat(language, { style: "currency", currency, currencyDisplay: "narrowSymbol", ...digits });
+  // To make one takes longer than to use it often.
+  const moneyFormats = new Map<string, Intl.NumberFormat>();
+  const moneyIn = (currency: string, digits: Intl.NumberFormatOptions) => {
+    const name = `${currency} ${JSON.stringify(digits)}`;
+    const options = { style: "currency", currency, currencyDisplay: "narrowSymbol", ...digits } as const;
+    const format = moneyFormats.get(name) ?? new Intl.NumberFormat(language, options);
+    moneyFormats.set(name, format);
+    return format;
+  };
+  const roundedMoneyIn = (amount: string | number, currency: string) => {
+    const size = Math.abs(Number(amount));
+    const digits =
+      size === 0 || size >= 1
+        ? { minimumFractionDigits: 2, maximumFractionDigits: 2 }
+        : size >= 0.1
+          ? { minimumFractionDigits: 2, maximumFractionDigits: 3 }
+          : { maximumSignificantDigits: 3 };
+    return moneyIn(currency, digits);
+  };
   return {
     count: (value) => numbers.format(value),
-    short: (value) => (Math.abs(value) < 10_000 ? numbers.format(value) : short.format(value)),
-    money: (amount, currency) => {
-      const size = Math.abs(Number(amount));
-      const digits =
-        size === 0 || size >= 1
-          ? { minimumFractionDigits: 2, maximumFractionDigits: 2 }
-          : size >= 0.1
-            ? { minimumFractionDigits: 2, maximumFractionDigits: 3 }
-            : { maximumSignificantDigits: 3 };
-      return moneyIn(currency, digits).format(amount as Intl.StringNumericLiteral);
+    short: (value) => {
+      if (Math.abs(value) < 10_000) return numbers.format(value);
+      // A narrow space before a letter such as B; 万 stands close.
+      const parts = short.formatToParts(value);
+      return parts
+        .map(({ type, value: text }) => (type === "compact" ? text.replace(/^[A-Z]/, "\u202f$&") : text))
+        .join("");
     },
+    money: (amount, currency) => roundedMoneyIn(amount, currency).format(amount as Intl.StringNumericLiteral),
+    decimalsOf: (amount, currency) =>
+      roundedMoneyIn(amount, currency)
+        .formatToParts(amount as Intl.StringNumericLiteral)
+        .find(({ type }) => type === "fraction")?.value.length ?? 0,
     exactMoney: (amount, currency) =>
       moneyIn(currency, { minimumFractionDigits: 2, maximumFractionDigits: 9 }).format(
         amount as Intl.StringNumericLiteral,

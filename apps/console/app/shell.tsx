@@ -100,9 +100,8 @@ export function Shell() {
                 active={isHere(to)}
                 variant="subtle"
                 color="var(--mantine-color-text)"
-                fw={isHere(to) ? 600 : 400}
+                className="nav-link"
                 aria-current={isHere(to) ? "page" : undefined}
-                style={{ borderRadius: 4, ...(isHere(to) && { background: "var(--mantine-color-default-hover)" }) }}
               />
             ))}
         </AppShell.Section>
@@ -120,7 +119,7 @@ export function Shell() {
         </AppShell.Section>
       </AppShell.Navbar>
       <AppShell.Main id="content" tabIndex={-1}>
-        <Box maw={1360} mx="auto">
+        <Box maw={1680} mx="auto">
           <OfflineNotice />
           {redirectError !== undefined && <RedirectError code={redirectError} />}
           {isForbidden ? <Forbidden /> : <Outlet />}

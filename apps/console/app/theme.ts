@@ -22,10 +22,14 @@ export const theme = createTheme({
   fontFamily: 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Noto Sans SC", "PingFang SC", sans-serif',
   fontFamilyMonospace: 'ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace',
   defaultRadius: "sm",
-  fontSizes: { xs: "0.75rem", sm: "0.8125rem", md: "0.875rem", lg: "1rem", xl: "1.125rem" },
-  headings: { sizes: { h1: { fontSize: "1.375rem" }, h2: { fontSize: "1.0625rem" }, h3: { fontSize: "0.9375rem" } } },
+  fontSizes: { xs: "0.75rem", sm: "0.8125rem", md: "0.875rem", lg: "1rem", xl: "1.25rem" },
+  headings: {
+    fontWeight: "650",
+    sizes: { h1: { fontSize: "1.5rem", lineHeight: "1.25" }, h2: { fontSize: "1rem" }, h3: { fontSize: "0.875rem" } },
+  },
   components: {
     Table: { defaultProps: { verticalSpacing: 6, horizontalSpacing: "sm" } },
+    Button: { defaultProps: { fw: 550 } },
     Badge: { defaultProps: { miw: "max-content", variant: "light", radius: "sm", tt: "none" } },
     Notification: { defaultProps: { closeButtonProps: { "aria-label": "×" } } },
     // A form says what is out of bounds; another number than the typed one would be sent silently.

@@ -6,7 +6,7 @@ import { useList } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { type Batch, BatchBar, BatchState, doneOf } from "../batches/batch-state.tsx";
 import { useAccounts } from "../parts/accounts.ts";
-import { Cut, Money } from "../parts/facts.tsx";
+import { Cut } from "../parts/facts.tsx";
 import { FilterSelect } from "../parts/filters.tsx";
 import { ButtonLink, PageLink } from "../parts/link.tsx";
 import { Empty, Page } from "../parts/page.tsx";
@@ -71,10 +71,7 @@ function useBatchColumns(hasAccounts: boolean) {
         sortBy: ({ model }) => model ?? "",
       }),
       ...(hasAccounts ? [c.cut("account", t.account, 80)] : []),
-      c.cell("cost", t.cost, ({ cost }) => <Money of={cost} />, {
-        isNumber: true,
-        sortBy: ({ cost }) => Number(cost),
-      }),
+      c.money("cost", t.cost, ({ cost }) => cost),
       c.ago("createdAt", t.created),
       c.cell("end", t.end, ({ endedAt, expectedEndAt }) =>
         endedAt === null ? c.format.until(expectedEndAt) : c.format.ago(endedAt),

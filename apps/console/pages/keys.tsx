@@ -6,7 +6,7 @@ import { useFilters } from "../app/address.ts";
 import { type Item, useList } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { useAccounts } from "../parts/accounts.ts";
-import { Cut, Money } from "../parts/facts.tsx";
+import { Cut } from "../parts/facts.tsx";
 import { FilterSelect } from "../parts/filters.tsx";
 import { KeyForm, showNewKey } from "../parts/key-dialogs.tsx";
 import { KeyLink } from "../parts/link.tsx";
@@ -26,10 +26,7 @@ function useKeyColumns(hasAccounts: boolean) {
   const t = useKeysTexts();
   const c = useColumns<KeyRow>();
   const spend = (period: "today" | "month", title: string) =>
-    c.cell(period, title, (key) => <Money of={key.spend[period]} />, {
-      isNumber: true,
-      sortBy: (key) => Number(key.spend[period]),
-    });
+    c.money(period, title, ({ spend: { [period]: amount } }) => amount);
   return [
     c.cell(
       "name",

@@ -11,7 +11,7 @@ import { type Item, queryClient, useList, useRead } from "../app/queries.ts";
 import { useAccounts } from "../parts/accounts.ts";
 import { RecordsCsvButton } from "../parts/csv-button.tsx";
 import { errorCodes } from "../parts/error.texts.ts";
-import { Cut, Money } from "../parts/facts.tsx";
+import { Cut } from "../parts/facts.tsx";
 import { FilterMultiSelect, valuesOf } from "../parts/filters.tsx";
 import { ChatIcon } from "../parts/icons.tsx";
 import { KeyLink, RequestLink } from "../parts/link.tsx";
@@ -112,7 +112,7 @@ function useRequestColumns(): Column<Row>[] {
         ({ tokens }) => `${c.format.count(tokens.input)} / ${c.format.count(tokens.output)}`,
         number,
       ),
-      c.cell("cost", t.cost, ({ cost }) => <Money of={cost} />, number),
+      c.money("cost", t.cost, ({ cost }) => cost),
     ];
   }, [t, names, rowTime, hasAccounts, c]);
 }

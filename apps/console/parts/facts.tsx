@@ -54,11 +54,22 @@ export const Person = ({ name, email }: { name: string; email: string | null }) 
 /** The currency of the catalogue. */
 export const useCurrency = (): string => useRead("readCatalogue").data?.currency ?? "USD";
 
+interface MoneyProps {
+  of: string;
+  /** The CSS variable with the most decimals of its column. */
+  alignedIn?: string;
+}
+
 /** An amount, rounded for reading; every digit on hover. */
-export function Money({ of }: { of: string }) {
+export function Money({ of, alignedIn }: MoneyProps) {
   const format = useFormats();
   const currency = useCurrency();
-  return <span title={format.exactMoney(of, currency)}>{format.money(of, currency)}</span>;
+  const pad = alignedIn && `calc((var(${alignedIn}) - ${format.decimalsOf(of, currency)}) * 1ch)`;
+  return (
+    <span title={format.exactMoney(of, currency)} {...(pad && { style: { paddingInlineEnd: pad } })}>
+      {format.money(of, currency)}
+    </span>
+  );
 }
 
 export interface Figure {

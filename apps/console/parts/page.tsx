@@ -15,8 +15,8 @@ export function Brand() {
   const { name, logo } = installation.use();
   return (
     <Group wrap="nowrap" miw={0}>
-      {logo !== undefined && <img src={logo} alt="" height={24} style={{ maxWidth: 96, objectFit: "contain" }} />}
-      <Text fw={700} size="lg" truncate title={name}>
+      <img src={logo ?? "/icon.svg"} alt="" height={24} style={{ maxWidth: 96, objectFit: "contain" }} />
+      <Text fw={650} size="lg" lts="-0.01em" truncate title={name}>
         {name}
       </Text>
     </Group>
@@ -46,17 +46,13 @@ export function Waiting({ rows = 8 }: { rows?: number }) {
 
 export function Empty({ title, children, action }: { title: string; children?: ReactNode; action?: ReactNode }) {
   return (
-    <Center py="xl" mih={200}>
-      <Stack align="center" maw={440}>
+    <Group className="empty" justify="space-between" gap="md">
+      <Stack gap={2} maw={640}>
         <Text fw={600}>{title}</Text>
-        {children !== undefined && (
-          <Text c="dimmed" ta="center">
-            {children}
-          </Text>
-        )}
-        {action}
+        {children !== undefined && <Text c="dimmed">{children}</Text>}
       </Stack>
-    </Center>
+      {action}
+    </Group>
   );
 }
 

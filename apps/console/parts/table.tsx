@@ -3,7 +3,7 @@
  * in sight.
  */
 
-import { Button, Center, Paper, Table, UnstyledButton, VisuallyHidden } from "@mantine/core";
+import { Button, Center, Group, Menu, Paper, Table, UnstyledButton, VisuallyHidden } from "@mantine/core";
 import {
   type ColumnDef,
   createSortedRowModel,
@@ -15,10 +15,10 @@ import {
   useTable,
 } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef } from "react";
+import { type CSSProperties, memo, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useFormats } from "../app/language.tsx";
 import { useTexts } from "../app/texts.ts";
-import { Cut } from "./facts.tsx";
+import { Cut, Money, useCurrency } from "./facts.tsx";
 import { Loaded, type Reading } from "./page.tsx";
 
 export type CellColor = "teal" | "blue" | "yellow" | "red" | "orange" | "gray";
@@ -58,6 +58,10 @@ export const RowButton = ({ label, isDestructive = false, onClick, children }: R
 interface ColumnMeta {
   isNumber: boolean;
   width: number | undefined;
+  /** A cell below the column. */
+  footer: ReactNode;
+  /** The amount of money of a row; null if it is unknown. */
+  amountOf: ((row: object) => string | null) | undefined;
 }
 
 const features = tableFeatures({
@@ -72,6 +76,7 @@ interface ColumnOptions<Row> {
   sortBy?: (row: Row) => string | number;
   isNumber?: boolean;
   width?: number;
+  footer?: ReactNode;
 }
 
 /** The members of a row with such a value. */
@@ -82,11 +87,11 @@ function columnsOf<Row extends object>(format: ReturnType<typeof useFormats>) {
     id: string,
     title: string,
     show: (row: Row) => ReactNode,
-    { sortBy, isNumber = false, width }: ColumnOptions<Row> = {},
+    { sortBy, isNumber = false, width, footer }: ColumnOptions<Row> = {},
   ): Column<Row> => ({
     id,
     header: title,
-    meta: { isNumber, width },
+    meta: { isNumber, width, footer, amountOf: undefined },
     cell: ({ row }) => show(row.original),
     ...(sortBy && { accessorFn: sortBy }),
   });
@@ -108,8 +113,31 @@ function columnsOf<Row extends object>(format: ReturnType<typeof useFormats>) {
     };
     return cell(name, title, shown, { isNumber: true, sortBy: (row) => memberOf(row) ?? -1 });
   };
+  /** Amounts, aligned at the decimal point; "–" for one that is unknown. */
+  const money = (
+    id: string,
+    title: string,
+    amountOf: (row: Row) => string | null,
+    { total }: { total?: string | null } = {},
+  ): Column<Row> => {
+    const shown = (amount: string | null) =>
+      amount === null ? "–" : <Money of={amount} alignedIn={`--decimals-${id}`} />;
+    return {
+      id,
+      header: title,
+      meta: {
+        isNumber: true,
+        width: undefined,
+        footer: total === undefined ? undefined : shown(total),
+        amountOf: (row) => amountOf(row as Row),
+      },
+      cell: ({ row }) => shown(amountOf(row.original)),
+      accessorFn: (row) => Number(amountOf(row) ?? -1),
+    };
+  };
   return {
     cell,
+    money,
     format,
     text: textual((text) => text),
     cut: (name: NameOf<Row, string | null>, title: string, width: number) =>
@@ -140,7 +168,10 @@ interface TableProps<Row extends object> {
   empty?: ReactNode;
   /** The width below which the table scrolls sideways. */
   minWidth?: number;
-  footer?: ReactNode;
+  /** The name under which the choice of columns is kept; without it all are shown. */
+  chooser?: string;
+  /** The columns that are hidden until somebody chooses. */
+  hiddenAtFirst?: readonly string[];
   /**
    * Loads the next page when its end comes into sight. Such a table has a height of its own from
    * the first row on.
@@ -178,14 +209,13 @@ interface DataRowProps {
  */
 const DataRow = memo(
   ({ row, className = "" }: DataRowProps) => (
-    <tr
-      className={`${Table.classes.tr} ${className}`}
-      style={{ height: rowHeight }}
-      data-with-row-border="true"
-      data-hover="true"
-    >
+    <tr className={`data-row ${Table.classes.tr} ${className}`} data-with-row-border="true" data-hover="true">
       {row.getAllCells().map((cell) => (
-        <td key={cell.id} className={`${Table.classes.td} ${cell.column.columnDef.meta?.isNumber ? "number" : ""}`}>
+        <td
+          key={cell.id}
+          data-label={String(cell.column.columnDef.header)}
+          className={`${Table.classes.td} ${cell.column.columnDef.meta?.isNumber ? "number" : ""}`}
+        >
           {flexRender(cell.column.columnDef.cell, cell.getContext())}
         </td>
       ))}
@@ -214,14 +244,17 @@ export function DataTable<Row extends object>({
   isLoadingMore = false,
   empty,
   minWidth = 640,
-  footer,
+  chooser,
+  hiddenAtFirst,
   isEndless = false,
   rowClass,
 }: DataTableProps<Row>) {
   const t = useTexts();
   const idOf = typeof rowId === "function" ? rowId : (row: Row) => String(row[rowId]);
-  const table = useTable({ features, columns, data: rows, getRowId: idOf, sortDescFirst: true, defaultColumn });
+  const { shown, ...choice } = useShownColumns(columns, chooser, hiddenAtFirst);
+  const table = useTable({ features, columns: shown, data: rows, getRowId: idOf, sortDescFirst: true, defaultColumn });
   const sortedRows = table.getRowModel().rows;
+  const decimalsStyle = useDecimals(shown, rows);
   const scroller = useRef<HTMLElement>(null);
   const isLong = isEndless || sortedRows.length > drawnMax;
   const virtual = useVirtualizer({
@@ -249,13 +282,16 @@ export function DataTable<Row extends object>({
   const before = isLong ? (inSight[0]?.start ?? 0) : 0;
   const after = isLong ? virtual.getTotalSize() - (inSight.at(-1)?.end ?? 0) : 0;
   const drawn = isLong ? inSight.flatMap(({ index }) => sortedRows[index] ?? []) : sortedRows;
+  const hasFooter = shown.some(({ meta }) => meta?.footer !== undefined);
   return (
     <Paper withBorder>
+      {chooser !== undefined && <ColumnMenu columns={columns} {...choice} />}
       <section
         ref={scroller}
         style={{
           position: "relative",
           overflow: "auto",
+          ...decimalsStyle,
           ...(isLong && { maxHeight: viewHeight }),
           ...(isEndless && { overflowAnchor: "none" }),
         }}
@@ -264,8 +300,8 @@ export function DataTable<Row extends object>({
         aria-label={label}
       >
         <Table
-          className="data-table"
-          miw={minWidth}
+          className={isLong ? "data-table" : "data-table data-cards"}
+          style={{ "--table-width": `${minWidth}px`, "--row-height": `${rowHeight}px` } as CSSProperties}
           highlightOnHover
           stickyHeader={isLong}
           aria-rowcount={sortedRows.length}
@@ -303,13 +339,28 @@ export function DataTable<Row extends object>({
               <DataRow
                 key={row.id}
                 row={row as object as AnyRow}
-                columns={columns}
+                columns={shown}
                 className={rowClass?.(row.original)}
               />
             ))}
             {after > 0 && <tr style={{ height: after }} />}
           </Table.Tbody>
-          {footer !== undefined && <Table.Tfoot>{footer}</Table.Tfoot>}
+          {hasFooter && (
+            <Table.Tfoot>
+              <Table.Tr fw={600}>
+                {shown.map(({ id, header, meta }) => (
+                  <Table.Td
+                    key={id}
+                    data-total={id}
+                    data-label={id === shown[0]?.id ? "" : String(header)}
+                    className={meta?.isNumber ? "number" : ""}
+                  >
+                    {meta?.footer}
+                  </Table.Td>
+                ))}
+              </Table.Tr>
+            </Table.Tfoot>
+          )}
         </Table>
       </section>
       {more && (
@@ -321,6 +372,94 @@ export function DataTable<Row extends object>({
       )}
     </Paper>
   );
+}
+
+interface ColumnChoice {
+  hidden: readonly string[];
+  setHidden(ids: readonly string[]): void;
+}
+
+/** The columns that the person has chosen; the choice stays in this browser. */
+function useShownColumns<Row extends object>(
+  columns: readonly Column<Row>[],
+  chooser: string | undefined,
+  hiddenAtFirst: readonly string[] = [],
+): ColumnChoice & { shown: readonly Column<Row>[] } {
+  const stored = `sluice-columns-${chooser}`;
+  const [hidden, setHidden] = useState<readonly string[]>(() => {
+    const text = chooser === undefined ? null : localStorage.getItem(stored);
+    return text?.split(" ") ?? hiddenAtFirst;
+  });
+  const shown = useMemo(
+    () => (hidden.length === 0 ? columns : columns.filter(({ id }) => !hidden.includes(id ?? ""))),
+    [columns, hidden],
+  );
+  return {
+    shown,
+    hidden,
+    setHidden(ids) {
+      setHidden(ids);
+      localStorage.setItem(stored, ids.join(" "));
+    },
+  };
+}
+
+function ColumnMenu<Row extends object>({
+  columns,
+  hidden,
+  setHidden,
+}: ColumnChoice & { columns: readonly Column<Row>[] }) {
+  const t = useTexts();
+  // The first column names the row.
+  const choices = columns.slice(1).filter(({ header }) => header !== "");
+  return (
+    <Group justify="flex-end" p={4} className="column-menu">
+      <Menu position="bottom-end" closeOnItemClick={false}>
+        <Menu.Target>
+          <Button variant="subtle" size="compact-xs">
+            {t.columns}
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown mah={400} style={{ overflowY: "auto" }}>
+          {choices.map(({ id = "", header }) => {
+            const isShown = !hidden.includes(id);
+            return (
+              <Menu.Item
+                key={id}
+                role="menuitemcheckbox"
+                aria-checked={isShown}
+                leftSection={<span aria-hidden="true">{isShown ? "✓" : "\u2003"}</span>}
+                onClick={() => setHidden(isShown ? [...hidden, id] : hidden.filter((each) => each !== id))}
+              >
+                {String(header)}
+              </Menu.Item>
+            );
+          })}
+        </Menu.Dropdown>
+      </Menu>
+    </Group>
+  );
+}
+
+/** Rows that decide where the decimal points of amounts are. */
+const alignedRowsMax = 500;
+
+/** The most decimals of each column of amounts, for Money. */
+function useDecimals<Row extends object>(columns: readonly Column<Row>[], rows: readonly Row[]): CSSProperties {
+  const format = useFormats();
+  const currency = useCurrency();
+  return useMemo(() => {
+    const decimals = columns.flatMap(({ id, meta }) => {
+      const { amountOf } = meta ?? {};
+      if (amountOf === undefined) return [];
+      const counts = rows.slice(0, alignedRowsMax).map((row) => {
+        const amount = amountOf(row);
+        return amount === null ? 0 : format.decimalsOf(amount, currency);
+      });
+      return [[`--decimals-${id}`, Math.max(2, ...counts)]];
+    });
+    return Object.fromEntries(decimals) as CSSProperties;
+  }, [columns, rows, format, currency]);
 }
 
 export interface ListTableProps<Row extends object> extends TableProps<Row> {

@@ -1,11 +1,11 @@
 /** The figures of usage: those of the whole time, and those of each group. */
-import { Paper, SimpleGrid, Skeleton, Table, Text, UnstyledButton } from "@mantine/core";
-import { type ReactNode, useMemo } from "react";
+import { Paper, SimpleGrid, Skeleton, Text, UnstyledButton } from "@mantine/core";
+import { useMemo } from "react";
 import { useFilters } from "../app/address.ts";
 import { useFormats } from "../app/language.tsx";
 import { useMe } from "../app/session.ts";
 import { useAccounts } from "./accounts.ts";
-import { Cut, Money, useCurrency } from "./facts.tsx";
+import { Cut, useCurrency } from "./facts.tsx";
 import { AccountLink, KeyLink, ModelLink } from "./link.tsx";
 import { useMeasureFormats } from "./measure-format.ts";
 import { changeOf, type MeasureName, measures } from "./measures.ts";
@@ -134,34 +134,33 @@ const countNames = [
   "images",
 ] as const;
 
-interface FigureColumn {
-  id: string;
-  value(sums: Sums): number | null;
-  show(sums: Sums): ReactNode;
-}
+/** Measures that few people look at: they are hidden until somebody chooses them. */
+const hiddenAtFirst = ["cacheSaving", "cachedInputTokens", "reasoningTokens", "images", "durationMs"];
 
-function useFigureColumns(): FigureColumn[] {
+/** The columns of all measures, with their totals. */
+function useFigureColumns(total: Sums) {
+  const t = useUsageTexts();
   const me = useMe();
-  const format = useFormats();
   const formatOf = useMeasureFormats();
+  const c = useColumns<SumRow>();
   const moneyNames = ["cost", "cacheSaving", ...(me.isOperator ? (["upstreamCost", "margin"] as const) : [])] as const;
+  const count = (value: number) => <span title={c.format.count(value)}>{c.format.short(value)}</span>;
   return [
-    ...moneyNames.map((id) => ({
-      id,
-      value: measures[id].value,
-      show: (sums: Sums) => {
-        const amount = sums[id];
-        return amount === null ? "–" : <Money of={amount} />;
-      },
-    })),
-    ...countNames.map((id) => ({
-      id,
-      value: (sums: Sums) => sums[id],
-      show: (sums: Sums) => format.count(sums[id]),
-    })),
+    ...moneyNames.map((id) => c.money(id, t[id], (sums) => sums[id], { total: total[id] })),
+    ...countNames.map((id) =>
+      c.cell(id, t[id], (sums) => count(sums[id]), {
+        isNumber: true,
+        sortBy: (sums) => sums[id],
+        footer: count(total[id]),
+      }),
+    ),
     ...(["cacheRate", "firstContentMs", "durationMs"] as const).map((id) => {
       const { value } = measures[id];
-      return { id, value, show: (sums: Sums) => formatOf(id).text(value(sums)) };
+      return c.cell(id, t[id], (sums) => formatOf(id).text(value(sums)), {
+        isNumber: true,
+        sortBy: (sums) => value(sums) ?? -1,
+        footer: formatOf(id).text(value(total)),
+      });
     }),
   ];
 }
@@ -172,7 +171,7 @@ export function Groups({ now: { rows, total, keyNames }, before, by, measure, lo
   const names = useUsageFiltersTexts();
   const labels = new Map(useAccounts("reader").map(({ value, label }) => [value, label]));
   const c = useColumns<SumRow>();
-  const figures = useFigureColumns();
+  const figures = useFigureColumns(total);
   const rowsBefore = useMemo(() => new Map(before?.rows.map((row) => [idOf(row.group), row])), [before]);
   const { value: measureOf } = measures[measure];
   const isGrouped = by.length > 0;
@@ -193,22 +192,25 @@ export function Groups({ now: { rows, total, keyNames }, before, by, measure, lo
             ({ group: { [dimension]: value = "" } }) => (
               <DimensionValue dimension={dimension} value={value} name={nameOf(dimension, value)} />
             ),
-            { sortBy: ({ group }) => nameOf(dimension, group[dimension] ?? "") },
+            {
+              sortBy: ({ group }) => nameOf(dimension, group[dimension] ?? ""),
+              footer: dimension === by[0] ? t.total : "",
+            },
           ),
         )
       : [
           c.cell("time", t.time, ({ time }) => longTime(Date.parse(time ?? "")), {
             sortBy: ({ time }) => Date.parse(time ?? ""),
+            footer: t.total,
           }),
         ]),
-    ...figures.map(({ id, value, show }) =>
-      c.cell(id, t[id as "cost"], show, { isNumber: true, sortBy: (row) => value(row) ?? -1 }),
-    ),
+    ...figures,
     ...(isCompared
       ? [
           c.cell("change", t.change(t[measure]), (row) => <Difference {...difference(row)} />, {
             isNumber: true,
             sortBy: (row) => differenceOf(difference(row)) ?? 0,
+            footer: <Difference now={total} before={before.total} measure={measure} />,
           }),
         ]
       : []),
@@ -219,23 +221,10 @@ export function Groups({ now: { rows, total, keyNames }, before, by, measure, lo
       columns={columns}
       rows={sortedRows}
       rowId={(row) => `${row.time}${idOf(row.group)}`}
-      minWidth={1_180}
+      minWidth={1_000}
       empty={<Empty title={t.none}>{t.noneWhy}</Empty>}
-      footer={
-        <Table.Tr fw={600}>
-          <Table.Td colSpan={Math.max(1, by.length)}>{t.total}</Table.Td>
-          {figures.map(({ id, show }) => (
-            <Table.Td key={id} className="number" data-total={id}>
-              {show(total)}
-            </Table.Td>
-          ))}
-          {isCompared && (
-            <Table.Td className="number">
-              <Difference now={total} before={before.total} measure={measure} />
-            </Table.Td>
-          )}
-        </Table.Tr>
-      }
+      chooser="usage"
+      hiddenAtFirst={hiddenAtFirst}
     />
   );
 }
