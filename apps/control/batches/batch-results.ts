@@ -165,7 +165,10 @@ export async function deleteRefusedBatch(
   if (batch !== undefined) await deleteBatch(context, batch);
 }
 
-/** Deletes batches whose results are no longer stored, and those whose arrival broke off. */
+/**
+ * Deletes batches whose results are no longer stored, and those whose arrival broke off; and what a
+ * killed process has left of batches that are over.
+ */
 export async function sweepBatches(context: BatchContext): Promise<void> {
   const { database, clock } = context;
   const before = (ms: number) => new Date(clock.epoch() - ms);
@@ -181,6 +184,24 @@ export async function sweepBatches(context: BatchContext): Promise<void> {
     .limit(batchesSweptTogether)
     .execute();
   for (const batch of outdated) await deleteBatch(context, batch);
+  for (const batch of await unfinishedBatches(database)) await deleteChunks(context, batch);
+}
+
+/** Batches whose results are in files, and still in chunks too. */
+function unfinishedBatches(database: Database) {
+  const withFiles = Object.entries(batchFormats).flatMap(([dialect, { hasErrorFile }]) =>
+    hasErrorFile ? [dialect as BatchDialect] : [],
+  );
+  return database
+    .selectFrom("batches")
+    .select(["id", "account", "input_run"])
+    .where("ended_at", "is not", null)
+    .where((where) => where.or([where("dialect", "in", withFiles), where("input_file_id", "is not", null)]))
+    .where(({ exists, selectFrom }) =>
+      exists(selectFrom("batch_chunks").select("place").whereRef("batch_id", "=", "batches.id")),
+    )
+    .limit(batchesSweptTogether)
+    .execute();
 }
 
 /**

@@ -7,6 +7,7 @@ import { type Selectable, sql } from "kysely";
 import { batchLeaseMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import type { BatchChunkRow, BatchRow } from "../database/tables.ts";
+import { isInState } from "../keys/key-rows.ts";
 import type { UnansweredReason } from "./format.ts";
 import type { InputFault } from "./input-check.ts";
 import { type BatchState, endStateOf, statesBefore } from "./state.ts";
@@ -88,7 +89,8 @@ export async function finishBatches(database: Database, now: Date): Promise<numb
 export async function claimChunk(
   database: Database,
   pausedBatches: readonly string[],
-): Promise<{ chunk: Chunk; batch: Batch; keyHash: string } | undefined> {
+  now: Date,
+): Promise<{ chunk: Chunk; batch: Batch; keyHash: string; isKeyLive: boolean } | undefined> {
   const { rows } = await sql<Chunk>`
     with running as (
       select b.account, count(*) as chunks from batch_chunks c join batches b on b.id = c.batch_id
@@ -117,10 +119,11 @@ export async function claimChunk(
     .selectFrom("batches")
     .innerJoin("keys", "keys.id", "batches.key_id")
     .selectAll("batches")
-    .select("keys.hash as keyHash")
+    .innerJoin("accounts", "accounts.id", "batches.account")
+    .select(["keys.hash as keyHash", isInState("live", now).as("isKeyLive")])
     .where("batches.id", "=", chunk.batch_id)
     .executeTakeFirstOrThrow();
-  return { chunk, batch, keyHash: batch.keyHash };
+  return { chunk, batch, keyHash: batch.keyHash, isKeyLive: batch.isKeyLive === true };
 }
 
 type ChunkRun = Pick<Chunk, "batch_id" | "place" | "runs">;
@@ -199,6 +202,20 @@ export async function addSegment(
     where batch_id = ${run.batch_id} and place = ${run.place} and runs = ${run.runs} and not is_done
       and not segments @> ${JSON.stringify([segment])}::jsonb`.execute(database);
   return Number(numAffectedRows ?? 0) > 0;
+}
+
+export async function hasSegment(
+  database: Database,
+  { batch_id, place }: Pick<Chunk, "batch_id" | "place">,
+  segment: string,
+): Promise<boolean> {
+  const chunk = await database
+    .selectFrom("batch_chunks")
+    .select("segments")
+    .where("batch_id", "=", batch_id)
+    .where("place", "=", place)
+    .executeTakeFirst();
+  return chunk?.segments.includes(segment) === true;
 }
 
 /**

@@ -149,7 +149,7 @@ export class BatchRunner {
       for (const [id, { until }] of this.#pauses)
         if (until <= now && ![...this.#runs.keys()].some(({ chunk }) => chunk.batch_id === id)) this.#pauses.delete(id);
       const paused = [...this.#pauses].filter(([, { until }]) => until > now).map(([id]) => id);
-      const claim = await claimChunk(this.#options.database, paused);
+      const claim = await claimChunk(this.#options.database, paused, new Date(this.#options.clock.epoch()));
       if (claim === undefined) return;
       const pause = this.#pauses.get(claim.batch.id) ?? { until: Number.NEGATIVE_INFINITY };
       this.#pauses.set(claim.batch.id, pause);

@@ -23,6 +23,7 @@ import {
   type BatchProgress,
   type Chunk,
   completeChunk,
+  hasSegment,
   keepSegments,
   type LineCounts,
   postponeChunk,
@@ -70,6 +71,8 @@ export interface ChunkSource {
   chunk: Chunk;
   batch: Batch;
   keyHash: string;
+  /** Neither expired nor revoked when the chunk was taken, nor its account disabled. */
+  isKeyLive: boolean;
   pause: BatchPause;
 }
 
@@ -354,10 +357,21 @@ export class ChunkRun {
         ),
       );
       const isAdded = await this.#stored(() => addSegment(this.#deps.database, chunk, segment, counts));
-      if (!isAdded) throw new RunEnded();
+      if (!isAdded) {
+        await this.#deleteUnlisted(segment);
+        throw new RunEnded();
+      }
       this.#segments.push(segment);
     });
     return this.#flushed;
+  }
+
+  /** Deletes a segment that its chunk does not have: the run had lost it. */
+  async #deleteUnlisted(segment: string): Promise<void> {
+    const { objects, database } = this.#deps;
+    const { batch, chunk } = this.#source;
+    if (await hasSegment(database, chunk, segment)) return;
+    await objects.delete(batch.account, [objectNames.segment(batch.id, chunk.place, segment)]);
   }
 
   /** Repeats a change while the storage is away: its lines would run again otherwise. */
@@ -393,7 +407,8 @@ export class ChunkRun {
 
   /** The vendor's batch must not go on. */
   get #endsVendor(): boolean {
-    return this.#unansweredReason() !== undefined || this.#leftMs < vendorReserveMs;
+    const { isKeyLive } = this.#source;
+    return !isKeyLive || this.#unansweredReason() !== undefined || this.#leftMs < vendorReserveMs;
   }
 
   /** The lines that the gateway has deferred are a batch of the vendor. */

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { after } from "node:test";
 import { sql } from "kysely";
 import { takeFile } from "../../../apps/control/batches/batch-intake.ts";
-import { deleteRefusedBatch, endBatch, resultsOf } from "../../../apps/control/batches/batch-results.ts";
+import { deleteRefusedBatch, endBatch, resultsOf, sweepBatches } from "../../../apps/control/batches/batch-results.ts";
 import { type Batch, claimBatch } from "../../../apps/control/batches/batch-rows.ts";
 import { createBatch } from "../../../apps/control/batches/batch-views.ts";
 import { objectNames } from "../../../apps/control/batches/chunk-format.ts";
@@ -219,6 +219,33 @@ for (const isLast of [false, true])
       assert.deepEqual(await storedIn(directory), [before.input_file_id, before.output_file_id].sort());
     },
   );
+
+onPostgres("a run that has lost its chunk leaves no results", async (database) => {
+  const { context } = await acceptedBatch(database);
+  const gate = Promise.withResolvers<void>();
+  const sent = Promise.withResolvers<void>();
+  const runner = startRunner(context, async () => {
+    sent.resolve();
+    await gate.promise;
+    return answerOf(200, {});
+  });
+  runner.wake();
+  await sent.promise;
+  await database.updateTable("batch_chunks").set({ runs: 7 }).execute();
+  gate.resolve();
+  await runner.close();
+  for (const place of [0, 1])
+    assert.equal(await context.objects.read(account, objectNames.segment(id, place, "1-0")), undefined);
+});
+
+onPostgres("the sweep deletes the chunks that a killed end has left", async (database) => {
+  const { context, directory } = await acceptedBatch(database);
+  await database.updateTable("batches").set({ state: "completed", ended_at: new Date() }).execute();
+  await sweepBatches(context);
+  assert.deepEqual(await storedIn(directory), [`file-${id}`]);
+  assert.deepEqual(await database.selectFrom("batch_chunks").select("place").execute(), []);
+  assert.equal((await batchOf(database, id)).state, "completed");
+});
 
 onPostgres("a batch that was accepted is not deleted as a refused one", async (database) => {
   const { context, batch } = await acceptedBatch(database);

@@ -289,6 +289,30 @@ for (const [vendor, deleted] of Object.entries({ vendor: 2, claude: 1, gemini: 1
     assert.deepEqual(await calls(), { single: 0, created: 1, cancelled: 1, deleted });
   });
 
+const ends: Record<string, (account: string) => Promise<unknown>> = {
+  "its key is revoked": async (account) => {
+    const { items } = await control.get<{ items: { id: string }[] }>(`/keys?account=${account}`);
+    return control.call("POST", `/keys/${items[0]?.id}/revoke`);
+  },
+  "its account is disabled": (account) => control.call("PATCH", `/accounts/${account}`, { isDisabled: true }),
+};
+for (const [name, end] of Object.entries(ends))
+  test(`the vendor's batch is cancelled when ${name}`, async () => {
+    await forget();
+    const account = name.replaceAll(/\W/g, "-");
+    const client = await clientOf(account);
+    const { id } = await create(client, [line("a", "vendor/hold"), line("b", "vendor/hold")]);
+    await until("the vendor's batch", async () => (await calls()).created === 1);
+    await end(account);
+    let batch = { isOver: false, errored: 0, stopReason: "" };
+    await until("the end of the batch", async () => {
+      batch = await control.get<typeof batch>(`/batches/${id}`);
+      return batch.isOver;
+    });
+    assert.deepEqual([batch.errored, batch.stopReason], [2, "invalid_key"]);
+    assert.deepEqual(await calls(), { single: 0, created: 1, cancelled: 1, deleted: 2 });
+  });
+
 const lostSubmissions: Record<string, { path: string; headers: Record<string, string>; body: object }> = {
   vendor: {
     ...{ path: "/chat/completions", headers: {} },
