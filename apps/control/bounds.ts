@@ -111,6 +111,10 @@ export const emailLinkMs = 3_600_000;
 /** A session that began with a link may set a password without the old one for so long. */
 export const freshSessionMs = 15 * 60_000;
 export const sessionMs = 7 * 86_400_000;
+/** How long a test of a provider is kept. */
+export const oidcTestMs = 600_000;
+/** Sign-ins by the provider whose claims are known and whose session has not begun. */
+export const signInsByProviderMax = 1_000;
 /** Sessions of one user; the oldest ends first. */
 export const sessionsMax = 50;
 /** The largest body of a call to sign in. */

@@ -20,6 +20,7 @@ import { registerProcessMetrics } from "#service/metrics.ts";
 import { createOperations, listen } from "#service/operations.ts";
 import { startProcessReports } from "#service/process-reports.ts";
 import { type Redis, type RedisPurpose, withStartupTimeLimits } from "#service/redis.ts";
+import { StartupFault } from "#service/startup.ts";
 import { accountHandlers } from "./accounts/accounts.ts";
 import { auditHandlers, startAuditRetention } from "./accounts/audit-log.ts";
 import { tokenHandlers } from "./accounts/operator-tokens.ts";
@@ -143,6 +144,8 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const settings = new Settings({ database, environment: deps.environment, secret, log });
   await settings.start();
   opened.defer(() => settings.close());
+  if (settings.isFixed("oidcIssuer") && settings.current().oidcClientId === "")
+    throw new StartupFault("OIDC_ISSUER needs OIDC_CLIENT_ID");
   const pseudonymOf = config.usageNames === "hashed" ? pseudonymsOf(secret) : undefined;
   const ledger = startLedger({
     database,
@@ -195,7 +198,13 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   registerControlMetrics(registry, { ledger, projection, redis });
   registerCatalogueMetrics(registry, catalogue);
   let address = config.url;
-  const signIn = opened.use(await createSignIn({ database, config, secret, mail, address: () => address, clock, log }));
+  const signIn = opened.use(
+    await createSignIn({
+      ...{ database, config, secret, mail, clock, log },
+      settings: settings.current,
+      address: () => address,
+    }),
+  );
   const byToken = identifyBy(database, config.operatorToken, clock);
   const states = new LiveStates({
     ...{ redis, keyspace, ledger, clock },
@@ -268,7 +277,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
         entries: () => stored.entries(),
       }),
       ...liveHandlers({ states, redis, keyspace, catalogue: catalogue.current }),
-      ...settingsHandlers({ settings, mail, webhook: alerts.webhook }),
+      ...settingsHandlers({ settings, mail, webhook: alerts.webhook, oidcTests: signIn.tests }),
       ...viewHandlers,
       ...batchHandlers(batches),
       ...batchErrorHandlers(batches),

@@ -3,7 +3,21 @@
  * variable is set is read-only.
  */
 import Type, { type TSchema } from "typebox";
-import { changeOf, flag, integer, name, object, oneOf, orNull, strictObject, text } from "./common.ts";
+import {
+  changeOf,
+  flag,
+  id,
+  integer,
+  listOf,
+  name,
+  object,
+  oneOf,
+  optional,
+  orNull,
+  role,
+  strictObject,
+  text,
+} from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { email } from "./people.ts";
 
@@ -12,6 +26,12 @@ export const originPattern = /^(https?:\/\/[^/?#\s]+)?$/;
 export const mailServerPattern = /^smtps?:\/\/\S+$/;
 export const webhookPattern = /^https?:\/\/\S+$/;
 export const webhookSecretPattern = /^\S{24,200}$/;
+export const issuerPattern = /^(https?:\/\/\S+)?$/;
+export const clientSecretPattern = /^\S{1,2000}$/;
+export const claimPattern = /^\S{1,200}$/;
+/** Such as `eng=acme:member, ops=acme:owner`. */
+export const oidcMappingPattern =
+  /^(\s*[^,=]{1,200}=[0-9A-Za-z._@-]{1,100}:(owner|member|reader)\s*(,(?=.)|$)){0,200}$/;
 /** Days that usage records are kept, at least and at most. */
 export const usageDaysBounds = { minimum: 1, maximum: 3_650 } as const;
 /** The same for the audit log; 0 keeps it for ever. */
@@ -51,6 +71,16 @@ const settings = object({
   smtpUrl: secret,
   alertWebhookUrl: secret,
   alertWebhookSecret: secret,
+  oidcIssuer: setting(text("Empty without a provider.")),
+  oidcClientId: setting(text()),
+  oidcClientSecret: secret,
+  oidcName: setting(text("The name of the provider on the sign-in page.")),
+  oidcEmailClaim: setting(text()),
+  oidcNameClaim: setting(text()),
+  oidcGroupsClaim: setting(text()),
+  oidcGroups: setting(text("The groups whose members may sign in; empty for everybody.")),
+  oidcMapping: setting(text("Roles by group, such as eng=acme:member,ops=acme:owner.")),
+  oidcCreatesAccounts: setting(text("true: a sign-in makes the accounts of the mapping that do not exist.")),
   usageDays: setting(integer()),
   auditDays: setting(integer("0: the audit log is kept for ever.")),
 });
@@ -58,6 +88,23 @@ const settings = object({
 const delivery = object({
   problem: orNull(text("Why it was not accepted; null if it was.")),
 });
+
+const plainText = (maxLength: number, description: string, pattern?: RegExp) =>
+  orNull(Type.String({ maxLength, description, ...(pattern && { pattern: pattern.source }) }));
+
+/** The settings of the OpenID Connect provider. */
+const oidcChange = {
+  oidcIssuer: plainText(300, "The address of the provider.", issuerPattern),
+  oidcClientId: plainText(300, "This gateway's id at the provider."),
+  oidcClientSecret: secretText(clientSecretPattern, "This gateway's secret at the provider."),
+  oidcName: plainText(100, "The name of the provider on the sign-in page."),
+  oidcEmailClaim: plainText(200, "The claim with a person's address.", claimPattern),
+  oidcNameClaim: plainText(200, "The claim with a person's name.", claimPattern),
+  oidcGroupsClaim: plainText(200, "The claim with a person's groups.", claimPattern),
+  oidcGroups: plainText(4_000, "The groups whose members may sign in, separated by commas."),
+  oidcMapping: plainText(20_000, "Roles by group, such as eng=acme:member,ops=acme:owner.", oidcMappingPattern),
+  oidcCreatesAccounts: plainText(5, "true: a sign-in makes the accounts of the mapping.", /^(true|false)$/),
+};
 
 export const settingsOperations = {
   readSettings: {
@@ -92,12 +139,41 @@ export const settingsOperations = {
       smtpUrl: secretText(mailServerPattern, "The mail server, such as smtps://user:password@mail.example.com."),
       alertWebhookUrl: secretText(webhookPattern, "The address that receives alerts."),
       alertWebhookSecret: secretText(webhookSecretPattern, "Signs what is sent to the webhook."),
+      ...oidcChange,
       usageDays: orNull(Type.Integer({ ...usageDaysBounds, description: "Days that usage records are kept." })),
       auditDays: orNull(
         Type.Integer({ ...auditDaysBounds, description: "Days that the audit log is kept; 0 for ever." }),
       ),
     }),
     answer: settings,
+  },
+  startOidcTest: {
+    method: "POST",
+    path: "/settings/oidc-tests",
+    summary:
+      "Begins a test sign-in with settings that are not saved; absent ones are those in force. The person's own browser opens the address of the answer, and comes back to the settings. Nobody is signed in by it.",
+    access: "operator",
+    body: changeOf(oidcChange),
+    answer: object({ test: id("The id of the test."), url: text("The provider's address for the browser.") }),
+  },
+  readOidcTest: {
+    method: "GET",
+    path: "/settings/oidc-tests",
+    summary: "The claims of a test sign-in, and what they would lead to. Only for whoever began it, for ten minutes.",
+    access: "operator",
+    query: strictObject({ test: optional(id("The id of the test.")) }),
+    answer: object({
+      isOver: flag("False until the provider has sent the browser back."),
+      problem: orNull(text("The code of what failed; null if the provider's token is valid.")),
+      claims: text("The claims of the verified ID token, as JSON."),
+      isAllowed: flag("Whether this person may sign in."),
+      email: orNull(text("The person's address.")),
+      groups: orNull(Type.Array(text(), { description: "Null if the token says nothing of groups." })),
+      memberships: listOf(
+        object({ account: text(), role, exists: flag("Whether the account exists.") }),
+        "What the mapping gives.",
+      ),
+    }),
   },
   sendTestMail: {
     method: "POST",

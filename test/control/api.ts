@@ -141,7 +141,10 @@ export async function startApi(database: Database): Promise<TestApi> {
   const webhook = new Webhook({ clock: systemClock, database, settings: settings.current, log });
   opened.defer(() => webhook.close());
   const signIn = opened.use(
-    await createSignIn({ clock: systemClock, database, config: controlConfigOf({}), secret, mail, address, log }),
+    await createSignIn({
+      ...{ clock: systemClock, database, config: controlConfigOf({}), secret, mail, address, log },
+      settings: settings.current,
+    }),
   );
   const ledger = {
     counts: { inserted: 0, invalid: 0 },
@@ -202,7 +205,7 @@ export async function startApi(database: Database): Promise<TestApi> {
         entries: () => stored.entries(),
       }),
       ...liveHandlers({ states, redis, keyspace, catalogue: () => catalogue }),
-      ...settingsHandlers({ settings, mail, webhook }),
+      ...settingsHandlers({ settings, mail, webhook, oidcTests: signIn.tests }),
       ...viewHandlers,
       ...batchHandlers(batches),
       ...batchErrorHandlers(batches),

@@ -4,7 +4,6 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { pino } from "pino";
 import { systemClock } from "#service/clock.ts";
-import { readSettings } from "#service/config.ts";
 import { listen } from "#service/operations.ts";
 import { accountHandlers } from "../../apps/control/accounts/accounts.ts";
 import { auditHandlers } from "../../apps/control/accounts/audit-log.ts";
@@ -12,9 +11,11 @@ import { tokenHandlers } from "../../apps/control/accounts/operator-tokens.ts";
 import { alertHandlers } from "../../apps/control/alerts/handlers.ts";
 import { createApi } from "../../apps/control/api/server.ts";
 import { identifyBy } from "../../apps/control/api/tokens.ts";
-import { controlConfigOf, installationSettings } from "../../apps/control/config.ts";
+import { controlConfigOf } from "../../apps/control/config.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
+import { settingsHandlers } from "../../apps/control/settings/handlers.ts";
+import { Settings } from "../../apps/control/settings/settings.ts";
 import { createMail } from "../../apps/control/sign-in/mail.ts";
 import { authSecretOf } from "../../apps/control/sign-in/secret.ts";
 import { createSignIn } from "../../apps/control/sign-in/sign-in.ts";
@@ -112,9 +113,14 @@ export async function startApi(database: Database, environment: Record<string, s
   const log = pino({ level: process.env.TEST_LOGS ? "debug" : "silent" });
   let url = "";
   const secret = await authSecretOf(database, config.authSecret);
-  const installation = readSettings(installationSettings, environment);
-  const mail = createMail(() => installation, log);
-  const signIn = await createSignIn({ clock: systemClock, database, config, secret, mail, address: () => url, log });
+  const settings = new Settings({ database, environment, secret, log });
+  await settings.start();
+  const mail = createMail(settings.current, log);
+  const signIn = await createSignIn({
+    ...{ clock: systemClock, database, config, secret, mail, log },
+    settings: settings.current,
+    address: () => url,
+  });
   const byToken = identifyBy(database, config.operatorToken, systemClock);
   const server = await createApi({
     clock: systemClock,
@@ -124,6 +130,7 @@ export async function startApi(database: Database, environment: Record<string, s
       ...accountHandlers({ catalogue: () => catalogue, changed: async () => {} }),
       ...usageHandlers({ currency: () => "USD" }),
       ...signIn.handlers,
+      ...settingsHandlers({ settings, mail, webhook: { sendTest: async () => undefined }, oidcTests: signIn.tests }),
       ...tokenHandlers,
       ...auditHandlers,
       ...alertHandlers,
@@ -167,6 +174,7 @@ export async function startApi(database: Database, environment: Record<string, s
     async [Symbol.asyncDispose]() {
       await server.close();
       await signIn[Symbol.asyncDispose]();
+      settings.close();
     },
   };
 }

@@ -2,7 +2,7 @@
  * An OpenID Connect provider: https://openid.net/specs/openid-connect-core-1_0.html. Whoever comes
  * is the person of the test's choice.
  */
-import { createHash, createSign, generateKeyPairSync, randomUUID } from "node:crypto";
+import { createHash, createHmac, createSign, generateKeyPairSync, randomUUID } from "node:crypto";
 import { jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
 
 interface Person {
@@ -18,6 +18,12 @@ export interface IdentityProvider extends AsyncDisposable {
   person: Person;
   /** Signs with a key that is not published. */
   forges: boolean;
+  /** The issuer that its document names. */
+  named: string;
+  /** The algorithm in the token's head; none: it has no signature. */
+  algorithm: "RS256" | "none" | "HS256";
+  /** Claims that replace the right ones of a token. */
+  lies: Record<string, unknown>;
 }
 
 const base64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
@@ -27,7 +33,13 @@ export async function startIdentityProvider(person: Person): Promise<IdentityPro
   const foreign = generateKeyPairSync("rsa", { modulusLength: 2048 });
   const codes = new Map<string, { nonce: string | null; challenge: string | null }>();
   const sign = (claims: object) => {
-    const text = `${base64({ alg: "RS256", kid: "one" })}.${base64(claims)}`;
+    const text = `${base64({ alg: provider.algorithm, kid: "one" })}.${base64(claims)}`;
+    if (provider.algorithm === "none") return `${text}.`;
+    // The public key is no secret, so nobody may take it for one.
+    if (provider.algorithm === "HS256")
+      return `${text}.${createHmac("sha256", own.publicKey.export({ type: "spki", format: "pem" }))
+        .update(text)
+        .digest("base64url")}`;
     const { privateKey } = provider.forges ? foreign : own;
     return `${text}.${createSign("sha256").update(text).sign(privateKey, "base64url")}`;
   };
@@ -37,7 +49,7 @@ export async function startIdentityProvider(person: Person): Promise<IdentityPro
     switch (url.pathname) {
       case "/.well-known/openid-configuration":
         return send({
-          issuer: provider.issuer,
+          issuer: provider.named,
           authorization_endpoint: `${provider.issuer}/authorize`,
           token_endpoint: `${provider.issuer}/token`,
           jwks_uri: `${provider.issuer}/keys`,
@@ -61,11 +73,14 @@ export async function startIdentityProvider(person: Person): Promise<IdentityPro
           .digest("base64url");
         if (grant?.challenge !== verifier) return send({ error: "invalid_grant" }, 400);
         const now = Math.floor(Date.now() / 1_000);
-        const claims = { iss: provider.issuer, aud: "sluice", iat: now, exp: now + 60, ...provider.person };
+        const claims = { iss: provider.named, aud: "sluice", iat: now, exp: now + 60, ...provider.person };
         return send({
           access_token: "access",
           token_type: "Bearer",
-          id_token: sign({ ...claims, email_verified: true, ...(grant.nonce !== null && { nonce: grant.nonce }) }),
+          id_token: sign({
+            ...{ ...claims, email_verified: true, ...(grant.nonce !== null && { nonce: grant.nonce }) },
+            ...provider.lies,
+          }),
         });
       }
       default:
@@ -76,6 +91,9 @@ export async function startIdentityProvider(person: Person): Promise<IdentityPro
     issuer: server.origin,
     person,
     forges: false,
+    named: server.origin,
+    algorithm: "RS256",
+    lies: {},
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
   return provider;

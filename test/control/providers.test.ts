@@ -106,6 +106,175 @@ onPostgres("settings name the claims with a person's address, name and groups", 
   assert.equal(await signInByProvider(api.browser()), "/?error=unable_to_get_user_info");
 });
 
+/** An operator who is signed in. */
+async function operatorOf(api: TestApi) {
+  const { browser, user } = await api.member(await api.account(), "owner");
+  assert.equal((await api.machine("PATCH", `/users/${user}`, { isOperator: true })).status, 200);
+  return browser;
+}
+
+onPostgres(
+  "groups of a provider give roles at each sign-in, and never more than the mapping says",
+  async (database) => {
+    await using provider = await startIdentityProvider({
+      sub: uniqueName("ada"),
+      email: `${uniqueName("ada")}@example.com`,
+    });
+    const [acme, made] = [uniqueName("acme"), uniqueName("made")];
+    await using api = await startApi(database, { OIDC_CLIENT_ID: "sluice" });
+    assert.equal((await api.machine("POST", "/accounts", { id: acme, name: acme })).status, 201);
+    const set = (body: object) => api.machine("PATCH", "/settings", body);
+    const settings = {
+      oidcIssuer: provider.issuer,
+      oidcMapping: `eng=${acme}:member, ops=${acme}:owner,eng=${made}:reader`,
+    };
+    assert.equal((await api.browser().api("GET", "/sign-in-methods")).oidc, null);
+    assert.equal((await set(settings)).status, 200);
+    assert.equal((await api.browser().api("GET", "/sign-in-methods")).oidc, "Single sign-on");
+    const rolesNow = async (claims: object) => {
+      provider.person = { sub: provider.person.sub, email: String(provider.person.email), ...claims };
+      const browser = api.browser();
+      assert.equal(await signInByProvider(browser), "/");
+      const me = await browser.api<{ accounts: { id: string; role: string }[]; isOperator: boolean; id: string }>(
+        "GET",
+        "/me",
+      );
+      assert.equal(me.isOperator, false);
+      return { id: me.id, roles: me.accounts.map(({ id: account, role }) => `${account} ${role}`).sort() };
+    };
+    const { id, roles } = await rolesNow({ groups: ["eng", "other"], isOperator: true, role: "operator" });
+    assert.deepEqual(roles, [`${acme} member`]);
+    assert.deepEqual((await rolesNow({ groups: "ops" })).roles, [`${acme} owner`]);
+    // Nobody else is an owner, so the account keeps this one.
+    assert.deepEqual((await rolesNow({ groups: [] })).roles, [`${acme} owner`]);
+    const other = await api.member(acme, "owner");
+    assert.deepEqual((await rolesNow({})).roles, [`${acme} owner`], "an absent claim takes nothing away");
+    assert.equal((await set({ oidcCreatesAccounts: "true" })).status, 200);
+    assert.deepEqual((await rolesNow({ groups: ["eng"] })).roles, [`${acme} member`, `${made} reader`]);
+    // A role that somebody gives by hand stays.
+    await other.browser.api("PATCH", `/accounts/${acme}/members/${id}`, { role: "reader" });
+    assert.deepEqual((await rolesNow({ groups: ["ops"] })).roles, [`${acme} reader`]);
+    const { items } = (
+      await api.machine<{ items: { subject: string; after: object; before: object }[] }>(
+        "GET",
+        "/audit?action=mapMembership",
+      )
+    ).body;
+    const changes = items.map(({ before, after }) => `${JSON.stringify(before)} ${JSON.stringify(after)}`).sort();
+    const [owner, member, reader] = ["owner", "member", "reader"].map((role) => JSON.stringify({ role }));
+    assert.deepEqual(
+      changes,
+      [`null ${member}`, `${member} ${owner}`, `${owner} ${member}`, `null ${reader}`, `${reader} null`].sort(),
+    );
+  },
+);
+
+onPostgres("a provider that lies lets nobody in, in a sign-in and in a test", async (database) => {
+  const person = { sub: uniqueName("eve"), email: `${uniqueName("eve")}@example.com`, name: "Eve", groups: ["eng"] };
+  await using provider = await startIdentityProvider(person);
+  await using api = await startApi(database, {
+    OIDC_CLIENT_ID: "sluice",
+    OIDC_ISSUER: provider.issuer,
+    OIDC_MAPPING: "eng=default:owner",
+  });
+  const operator = await operatorOf(api);
+  const tested = async () => {
+    const { url, test } = await operator.api<{ url: string; test: string }>("POST", "/settings/oidc-tests", {});
+    const back = await fetch(url, { redirect: "manual" });
+    const ended = await operator.call("GET", back.headers.get("location") ?? "");
+    assert.equal(ended.headers.get("location"), `/settings?test=${test}`);
+    return operator.api<{ problem: string | null; isAllowed: boolean; claims: string }>(
+      "GET",
+      `/settings/oidc-tests?test=${test}`,
+    );
+  };
+  const right = { named: provider.named, forges: false, algorithm: "RS256", lies: {} } as const;
+  const lies: [name: string, lie: object][] = [
+    ["a foreign key", { forges: true }],
+    ["no signature", { algorithm: "none" }],
+    ["the public key as a secret", { algorithm: "HS256" }],
+    ["another audience", { lies: { aud: "other" } }],
+    ["another issuer in the token", { lies: { iss: "https://other.example" } }],
+    ["another issuer in the document and the token", { named: "https://other.example" }],
+    ["another nonce", { lies: { nonce: "x" } }],
+    ["no nonce", { lies: { nonce: undefined } }],
+    ["an old token", { lies: { exp: 1 } }],
+  ];
+  for (const [name, lie] of lies) {
+    Object.assign(provider, right, lie);
+    const browser = api.browser();
+    assert.match(await signInByProvider(browser), /^\/\?error=/, name);
+    assert.equal((await browser.call("GET", "/api/v1/me")).status, 401, name);
+    assert.equal((await tested()).isAllowed, false, name);
+  }
+  Object.assign(provider, right);
+  const { claims, ...result } = await tested();
+  assert.deepEqual(result, {
+    ...{ isOver: true, problem: null, isAllowed: true, email: person.email, groups: ["eng"] },
+    memberships: [{ account: "default", role: "owner", exists: true }],
+  });
+  assert.equal((JSON.parse(claims) as { sub: string }).sub, person.sub);
+  const users = await database.selectFrom("users").select("email").where("email", "=", person.email).execute();
+  assert.deepEqual(users, [], "a test signs nobody in");
+});
+
+onPostgres("a test belongs to its operator, and the provider's secret is in no answer", async (database) => {
+  const clientSecret = "provider-secret-0123456789";
+  await using provider = await startIdentityProvider({
+    sub: uniqueName("ada"),
+    email: `${uniqueName("ada")}@example.com`,
+  });
+  await using api = await startApi(database);
+  const operator = await operatorOf(api);
+  const other = await operatorOf(api);
+  const seen: string[] = [];
+  const call = async (browser: typeof operator, method: string, path: string, body?: object) => {
+    const answer = await browser.call<Record<string, string>>(method, path, body);
+    seen.push(JSON.stringify([answer.body, [...answer.headers]]));
+    return answer;
+  };
+  const body = { oidcIssuer: provider.issuer, oidcClientId: "sluice", oidcClientSecret: clientSecret };
+  const { body: started } = await call(operator, "POST", "/api/v1/settings/oidc-tests", body);
+  const { test = "", url = "" } = started;
+  assert.equal(new URL(url).origin, provider.issuer);
+  assert.equal(new URL(url).searchParams.get("redirect_uri"), `${api.url}/api/auth/callback/oidc`);
+  assert.ok(!url.includes(clientSecret));
+  const back = (await fetch(url, { redirect: "manual" })).headers.get("location") ?? "";
+  for (const browser of [other, api.browser()])
+    assert.equal((await call(browser, "GET", back)).headers.get("location"), "/?error=ACCESS_DENIED");
+  assert.equal((await call(other, "GET", `/api/v1/settings/oidc-tests?test=${test}`)).status, 404);
+  assert.equal((await call(operator, "GET", back)).headers.get("location"), `/settings?test=${test}`);
+  assert.equal((await call(operator, "GET", `/api/v1/settings/oidc-tests?test=${test}`)).body.isAllowed, true);
+  assert.equal((await api.machine("POST", "/settings/oidc-tests", body)).status, 403, "a machine has no browser");
+  const { body: token } = await api.machine<{ token: string }>("POST", "/tokens", {
+    name: "n",
+    scopes: ["updateSettings"],
+  });
+  assert.equal((await api.machine("PATCH", "/settings", { oidcMapping: "" }, token.token)).status, 403);
+  const nowhere = { ...body, oidcIssuer: "http://127.0.0.1:9" };
+  assert.equal((await call(operator, "POST", "/api/v1/settings/oidc-tests", nowhere)).status, 409);
+  for (const wrong of [
+    { oidcIssuer: "http://169.254.169.254" },
+    { oidcIssuer: "ftp://host" },
+    { oidcMapping: "eng=acme:operator" },
+    { oidcMapping: "eng=acme" },
+    { oidcClientSecret: "with space" },
+  ])
+    assert.equal((await call(operator, "PATCH", "/api/v1/settings", wrong)).status, 400, JSON.stringify(wrong));
+  assert.equal((await call(operator, "PATCH", "/api/v1/settings", body)).status, 200);
+  await call(operator, "GET", "/api/v1/settings");
+  await call(operator, "GET", "/api/v1/audit");
+  const started2 = await operator.call("POST", "/api/auth/sign-in/social", {
+    provider: "oidc",
+    callbackURL: "https://evil.example/",
+  });
+  assert.notEqual(started2.status, 200, "a sign-in leads to no other site");
+  assert.ok(!seen.join().includes(clientSecret));
+  const stored = await database.selectFrom("settings").selectAll().execute();
+  const rows = await database.selectFrom("verifications").selectAll().execute();
+  assert.ok(!JSON.stringify([stored, rows]).includes(clientSecret), "it is sealed in the database");
+});
+
 onPostgres("with a mail server, invitations are sent and a forgotten password is set anew", async (database) => {
   await using mails = await startMailServer();
   await using api = await startApi(database, { SMTP_URL: mails.url, MAIL_FROM: "gateway@example.com" });

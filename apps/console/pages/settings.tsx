@@ -1,15 +1,29 @@
 /** The settings of this installation, for operators. */
-import { Button, FileButton, Group, Image, Input, Paper, Stack, Text, Title } from "@mantine/core";
+import {
+  Button,
+  Code,
+  FileButton,
+  Group,
+  Image,
+  Input,
+  List,
+  Paper,
+  SimpleGrid,
+  Stack,
+  Text,
+  Title,
+} from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 import { type ReactNode, useEffect, useState } from "react";
 import { useAction } from "../app/action.ts";
+import { useFilters } from "../app/address.ts";
 import { type Answer, ApiFault, type Input as CallInput, call, callVersioned } from "../app/call.ts";
 import { installation } from "../app/installation.ts";
 import { useRead, useVersioned } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
 import { confirmed, FormDialog, openDialog } from "../parts/dialogs.tsx";
 import { dataUrlOf } from "../parts/files.ts";
-import { Form, NumberField, PasswordField, TextField, useField } from "../parts/form.tsx";
+import { Form, NumberField, PasswordField, SelectField, TextField, useField } from "../parts/form.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { FaultNotice, Loaded, Page } from "../parts/page.tsx";
 import { useSettingsTexts } from "./settings.texts.ts";
@@ -17,9 +31,14 @@ import { useSettingsTexts } from "./settings.texts.ts";
 type Settings = Answer<"readSettings">;
 type Change = NonNullable<CallInput<"updateSettings">["body"]>;
 type Name = keyof Change;
-type TextName = "name" | "gatewayUrl" | "mailFrom";
+const oidcTexts = [
+  ...(["oidcIssuer", "oidcClientId", "oidcName", "oidcEmailClaim", "oidcNameClaim", "oidcGroupsClaim"] as const),
+  ...(["oidcGroups", "oidcMapping"] as const),
+];
+const oidcNames = [...oidcTexts, "oidcClientSecret", "oidcCreatesAccounts"] as const;
+type TextName = "name" | "gatewayUrl" | "mailFrom" | (typeof oidcTexts)[number] | "oidcCreatesAccounts";
 type DaysName = "usageDays" | "auditDays";
-type SecretName = "smtpUrl" | "alertWebhookUrl" | "alertWebhookSecret";
+type SecretName = "smtpUrl" | "alertWebhookUrl" | "alertWebhookSecret" | "oidcClientSecret";
 /** The values of fields; null removes what is stored. */
 type Values = Partial<Record<Name, string | number | null>>;
 type SettingsForm = UseFormReturnType<Values>;
@@ -48,6 +67,7 @@ export function Settings() {
             <Addresses settings={value} etag={etag} />
             <MailSection settings={value} etag={etag} />
             <AlertsSection settings={value} etag={etag} />
+            <ProviderSection settings={value} etag={etag} />
             <Retention settings={value} etag={etag} />
             <PublicModels />
           </Stack>
@@ -70,7 +90,8 @@ interface SectionProps extends PartProps {
   consequenceOf?(changes: Change): string | undefined;
   /** Buttons for stored values. */
   tests?: ReactNode;
-  children: ReactNode;
+  /** It may depend on the values of the fields. */
+  children: ReactNode | ((values: Values) => ReactNode);
 }
 
 function Section({ settings, etag, title, about, names, consequenceOf, tests, children }: SectionProps) {
@@ -108,13 +129,13 @@ function Section({ settings, etag, title, about, names, consequenceOf, tests, ch
         onSubmit={save}
         faultTextOf={(name) => t.wrong[name as Name]}
       >
-        {({ form, isBusy, notice }) => (
+        {({ form, values, isBusy, notice }) => (
           <Stack gap="sm">
             <Stack gap={2}>
               <Title order={2}>{title}</Title>
               {about !== undefined && <Text c="dimmed">{about}</Text>}
             </Stack>
-            {children}
+            {typeof children === "function" ? children(values) : children}
             <Refresh form={form} settings={settings} names={names} />
             {outcome === "outdated" ? <Text role="alert">{t.changed}</Text> : notice}
             <SectionActions
@@ -348,6 +369,101 @@ function AlertsSection(part: PartProps) {
       <SecretSetting settings={part.settings} name="alertWebhookUrl" />
       <SecretSetting settings={part.settings} name="alertWebhookSecret" />
     </Section>
+  );
+}
+
+/** The OpenID Connect provider. */
+function ProviderSection(part: PartProps) {
+  const t = useSettingsTexts();
+  const { settings } = part;
+  return (
+    <Section {...part} title={t.provider} about={t.providerAbout} names={oidcNames}>
+      {(values) => (
+        <>
+          <TextSetting settings={settings} name="oidcIssuer" />
+          <TextSetting settings={settings} name="oidcClientId" />
+          <SecretSetting settings={settings} name="oidcClientSecret" />
+          <TextSetting settings={settings} name="oidcName" />
+          <SimpleGrid cols={{ base: 1, sm: 3 }}>
+            <TextSetting settings={settings} name="oidcEmailClaim" />
+            <TextSetting settings={settings} name="oidcNameClaim" />
+            <TextSetting settings={settings} name="oidcGroupsClaim" />
+          </SimpleGrid>
+          <TextSetting settings={settings} name="oidcGroups" />
+          <TextSetting settings={settings} name="oidcMapping" />
+          <CreatesAccounts settings={settings} />
+          <Text c="dimmed">{t.redirectAddress(`${location.origin}/api/auth/callback/oidc`)}</Text>
+          <ProviderTest settings={settings} values={values} />
+        </>
+      )}
+    </Section>
+  );
+}
+
+function CreatesAccounts({ settings }: { settings: Settings }) {
+  const t = useSettingsTexts();
+  return (
+    <SelectField
+      {...useSetting(settings, "oidcCreatesAccounts")}
+      data={[
+        { value: "", label: t.no },
+        { value: "true", label: t.yes },
+      ]}
+      allowDeselect={false}
+    />
+  );
+}
+
+/** Signs in with the values of the fields, without saving them, and shows what came of it. */
+function ProviderTest({ settings, values }: { settings: Settings; values: Values }) {
+  const t = useSettingsTexts();
+  const { search } = useFilters();
+  const { isBusy, fault, run } = useAction(async () => {
+    const changed = oidcNames.filter((name) => values[name] !== fieldValueOf(settings, name));
+    const body: Change = Object.fromEntries(changed.map((name) => [name, values[name] === "" ? null : values[name]]));
+    const { url } = await call("startOidcTest", { body });
+    window.open(url, "_blank", "noopener");
+  });
+  return (
+    <>
+      <Group>
+        <Button variant="default" loading={isBusy} onClick={run}>
+          {t.testSignIn}
+        </Button>
+        <Text c="dimmed">{t.testSignInHelp}</Text>
+      </Group>
+      {fault !== undefined && <FaultNotice error={fault} />}
+      {search.test !== undefined && <ProviderResult test={search.test} />}
+    </>
+  );
+}
+
+function ProviderResult({ test }: { test: string }) {
+  const t = useSettingsTexts();
+  return (
+    <Loaded from={useRead("readOidcTest", { query: { test } })}>
+      {({ problem, claims, isAllowed, email, groups, memberships }) => (
+        <Stack gap="xs" role="status">
+          <Text fw={600}>
+            {problem === null ? (isAllowed ? t.testAllowed(email ?? "") : t.testRefused) : t.testFailed(problem)}
+          </Text>
+          {problem === null && (
+            <>
+              <Text>{groups === null ? t.noGroups : t.groupsAre(groups.join(", "))}</Text>
+              <List>
+                {memberships.map(({ account, role, exists }) => (
+                  <List.Item key={account}>
+                    {`${account}: ${role}`}
+                    {!exists && ` ${t.accountMissing}`}
+                  </List.Item>
+                ))}
+              </List>
+              <Code block>{claims}</Code>
+            </>
+          )}
+        </Stack>
+      )}
+    </Loaded>
   );
 }
 

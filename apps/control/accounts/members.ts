@@ -27,7 +27,7 @@ export const memberHandlers: Pick<Handlers<typeof memberOperations>, Names> = {
       if (before.role === "owner" && role !== "owner") await refuseLastOwner(inside.database, account, user);
       await inside.database
         .updateTable("members")
-        .set({ role })
+        .set({ role, is_mapped: false })
         .where("account", "=", account)
         .where("user_id", "=", user)
         .execute();

@@ -33,6 +33,7 @@ import { up as inputRuns } from "./migrations/0024-input-runs.ts";
 import { up as labels } from "./migrations/0025-labels.ts";
 import { up as vendorBatches } from "./migrations/0026-vendor-batches.ts";
 import { up as usageExports } from "./migrations/0027-usage-exports.ts";
+import { up as mappedMembers } from "./migrations/0028-mapped-members.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -62,6 +63,7 @@ const migrations: Record<string, Migration> = {
   "0025-labels": { up: labels },
   "0026-vendor-batches": { up: vendorBatches },
   "0027-usage-exports": { up: usageExports },
+  "0028-mapped-members": { up: mappedMembers },
 };
 const lastOwn = Object.keys(migrations).at(-1) as string;
 

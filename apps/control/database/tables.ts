@@ -85,6 +85,8 @@ interface MemberRow {
   user_id: string;
   role: Role;
   created_at: Date;
+  /** It follows from the provider's groups. */
+  is_mapped: ColumnType<boolean, boolean | undefined, boolean>;
 }
 
 export interface InvitationRow {

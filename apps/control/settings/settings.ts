@@ -9,9 +9,11 @@ import type { Logger } from "pino";
 import type { AnswerOf, InputOf } from "#api/operation.ts";
 import type { settingsOperations } from "#api/settings.ts";
 import { readSettings } from "#service/config.ts";
+import { hasMetadataHost } from "#service/networks.ts";
 import { PeriodicTask } from "#service/periodic-task.ts";
 import { seal, unseal } from "#service/sealing.ts";
 import { checkVersion } from "../accounts/accounts.ts";
+import { refuseNarrowToken } from "../accounts/operator-tokens.ts";
 import { Fault } from "../api/faults.ts";
 import type { Answered, Context } from "../api/handlers.ts";
 import { settingsEveryMs } from "../bounds.ts";
@@ -47,11 +49,14 @@ const secrets: Partial<Record<Name, (value: string) => string | null>> = {
   },
   alertWebhookUrl: (value) => `${new URL(value).origin}/…`,
   alertWebhookSecret: () => null,
+  oidcClientSecret: () => null,
 };
 const names = Object.keys(installationSettings) as Name[];
+/** Whoever sets these may give roles. */
+const oidcNames = names.filter((name) => name.startsWith("oidc"));
 const isSecret = (name: Name): boolean => Object.hasOwn(secrets, name);
 /** Addresses must be more than their pattern says. */
-const addresses: readonly Name[] = ["gatewayUrl", "smtpUrl", "alertWebhookUrl"];
+const addresses: readonly Name[] = ["gatewayUrl", "smtpUrl", "alertWebhookUrl", "oidcIssuer"];
 
 interface Row {
   version: number;
@@ -113,6 +118,7 @@ export class Settings {
   /** Throws a Fault for a value that is not valid, and for a setting of the environment. */
   async change(change: Change, context: Context): Promise<Answered<Body>> {
     this.#check(change);
+    if (oidcNames.some((name) => change[name] !== undefined)) refuseNarrowToken(context.actor);
     await transact(context, "updateSettings", async (inside) => {
       await inside.database
         .insertInto("settings")
@@ -142,6 +148,13 @@ export class Settings {
     return this.answer;
   }
 
+  /** The settings in force with these changes, which are not stored. Throws a Fault. */
+  proposed(change: Change): InstallationValues {
+    this.#check(change);
+    const values = Object.entries(change).map(([name, value]) => [name, value ?? this.#initial[name as Name]]);
+    return { ...this.#current, ...Object.fromEntries(values) };
+  }
+
   #check(change: Change): void {
     for (const name of names) {
       const value = change[name];
@@ -151,6 +164,8 @@ export class Settings {
         throw new Fault("invalid", `${variable} sets ${name}; change the variable, or remove it.`, { field: name });
       if (addresses.includes(name) && value !== null && value !== "" && !URL.canParse(String(value)))
         throw new Fault("invalid", `${name} is not an address.`, { field: name });
+      if (name === "oidcIssuer" && value !== null && value !== "" && hasMetadataHost(String(value)))
+        throw new Fault("invalid", `${name} is a link-local address.`, { field: name });
     }
   }
 

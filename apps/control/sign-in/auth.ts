@@ -17,7 +17,7 @@ import type { Database } from "../database/database.ts";
 export const addressHeader = "x-sluice-address";
 export const authPath = "/api/auth";
 
-import { type OidcOptions, oidcPlugin } from "./oidc.ts";
+import { type OidcOptions, type OnClaims, oidcPlugin } from "./oidc.ts";
 
 export interface AuthOptions {
   database: Database;
@@ -25,6 +25,11 @@ export interface AuthOptions {
   url: string;
   secret: string;
   oidc: OidcOptions | undefined;
+  onClaims: OnClaims;
+  /** Only for a test of the provider, in which nobody signs in. */
+  isTest?: boolean;
+  /** A session by the provider has begun. */
+  signedInByProvider(user: string): Promise<void>;
   /** Sends the token that sets a new password. */
   sendPasswordToken(email: string, token: string): void;
   /** For the audit log. */
@@ -62,7 +67,8 @@ const changes: Record<string, string> = {
   "/two-factor/generate-backup-codes": "createBackupCodes",
 };
 
-export function authOptionsOf({ database, url, secret, oidc, sendPasswordToken, record, log }: AuthOptions) {
+export function authOptionsOf(options: AuthOptions) {
+  const { database, url, secret, oidc, onClaims, isTest = false, sendPasswordToken, record, log } = options;
   return {
     appName: "Sluice",
     database: { db: database, type: "postgres" },
@@ -91,7 +97,12 @@ export function authOptionsOf({ database, url, secret, oidc, sendPasswordToken, 
       freshAge: freshSessionMs / 1_000,
       additionalFields: { method: { type: "string", required: false, input: false } },
     },
-    account: { modelName: "logins", accountLinking: { enabled: false }, encryptOAuthTokens: true },
+    account: {
+      modelName: "logins",
+      accountLinking: { enabled: false },
+      encryptOAuthTokens: true,
+      skipStateCookieCheck: isTest,
+    },
     verification: { modelName: "verifications", storeIdentifier: "hashed" },
     emailAndPassword: {
       enabled: true,
@@ -139,9 +150,9 @@ export function authOptionsOf({ database, url, secret, oidc, sendPasswordToken, 
         expiresIn: signInLinkMs / 1_000,
         sendMagicLink: ({ token, metadata }) => (metadata as Partial<LinkRequest> as LinkRequest).created(token),
       }),
-      ...(oidc === undefined ? [] : [oidcPlugin(oidc)]),
+      ...(oidc === undefined ? [] : [oidcPlugin(oidc, { onClaims, isTest })]),
       confirmPlugin(),
-      auditPlugin(record),
+      auditPlugin(options),
     ],
   } satisfies BetterAuthOptions;
 }
@@ -172,7 +183,11 @@ const confirmPlugin = (): BetterAuthPlugin => ({
 /**
  * Comes after the plugin of the second factor: a session that still waits for one is no sign-in.
  */
-const auditPlugin = (record: AuthOptions["record"]): BetterAuthPlugin => ({
+const auditPlugin = ({
+  database,
+  record,
+  signedInByProvider,
+}: Pick<AuthOptions, "database" | "record" | "signedInByProvider">): BetterAuthPlugin => ({
   id: "sluice-audit",
   hooks: {
     after: [
@@ -186,6 +201,11 @@ const auditPlugin = (record: AuthOptions["record"]): BetterAuthPlugin => ({
             await record({ action: change, user: session.user, address });
           const method = methods[path];
           if (method === undefined || !newSession) return;
+          if (method === "oidc")
+            await signedInByProvider(newSession.user.id).catch(async (error: unknown) => {
+              await database.deleteFrom("sessions").where("id", "=", newSession.session.id).execute();
+              throw error;
+            });
           // The first code of a new second factor replaces the session.
           const event = session ? { action: "enableSecondFactor" } : { action: "signIn", after: { method } };
           await record({ ...event, user: newSession.user, address });

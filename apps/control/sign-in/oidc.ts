@@ -1,5 +1,7 @@
 /** Sign-in by an OpenID Connect provider: https://openid.net/specs/openid-connect-core-1_0.html */
 import { genericOAuth } from "better-auth/plugins";
+import type { InstallationValues } from "../config.ts";
+import { type Mapping, mappingOf } from "./oidc-mapping.ts";
 
 export interface OidcOptions {
   issuer: string;
@@ -9,15 +11,46 @@ export interface OidcOptions {
   claims: { email: string; name: string; groups: string };
   /** The groups whose members may sign in; empty for everybody. */
   groups: readonly string[];
+  mapping: Mapping;
 }
 
-type Claims = Record<string, unknown>;
+export type Claims = Record<string, unknown>;
 
-/**
- * The standard claims are also read from the provider's userinfo endpoint, others from the ID token
- * alone, which better-auth has verified before.
- */
-export const oidcPlugin = ({ issuer, clientId, clientSecret, claims, groups }: OidcOptions) =>
+export type OidcValues = Pick<
+  InstallationValues,
+  | "oidcIssuer"
+  | "oidcClientId"
+  | "oidcClientSecret"
+  | "oidcEmailClaim"
+  | "oidcNameClaim"
+  | "oidcGroupsClaim"
+  | "oidcGroups"
+  | "oidcMapping"
+>;
+
+/** Undefined without a provider. */
+export function oidcOptionsOf(values: OidcValues): OidcOptions | undefined {
+  if (values.oidcIssuer === "" || values.oidcClientId === "") return undefined;
+  return {
+    issuer: values.oidcIssuer,
+    clientId: values.oidcClientId,
+    clientSecret: values.oidcClientSecret,
+    claims: { email: values.oidcEmailClaim, name: values.oidcNameClaim, groups: values.oidcGroupsClaim },
+    groups: values.oidcGroups
+      .split(",")
+      .map((group) => group.trim())
+      .filter((group) => group !== ""),
+    mapping: mappingOf(values.oidcMapping),
+  };
+}
+
+/** Gets the claims of ID tokens that better-auth has verified. False lets nobody in. */
+export type OnClaims = (claims: Claims) => boolean;
+
+export const oidcPlugin = (
+  { issuer, clientId, clientSecret, claims, groups, mapping }: OidcOptions,
+  { onClaims, isTest = false }: { onClaims: OnClaims; isTest?: boolean },
+) =>
   genericOAuth({
     config: [
       {
@@ -27,32 +60,51 @@ export const oidcPlugin = ({ issuer, clientId, clientSecret, claims, groups }: O
         ...(clientSecret !== undefined && { clientSecret }),
         scopes: ["openid", "email", "profile"],
         requireIdTokenVerification: true,
-        ...((claims.email !== "email" || groups.length > 0) && {
-          getUserInfo: async ({ idToken }) => personOf(claimsIn(idToken), claims.email, claims.groups, groups),
-        }),
-        ...(claims.name !== "name" && {
-          mapProfileToUser: (profile) => {
-            const name = textIn(profile, claims.name) ?? profile.name;
-            return name === undefined ? {} : { name };
+        // Without these, the standard claims are also read from the provider's userinfo endpoint.
+        ...((isTest || claims.email !== "email" || groups.length > 0 || mapping.length > 0) && {
+          getUserInfo: async ({ idToken }) => {
+            const token = claimsIn(idToken);
+            return onClaims(token) ? personOf(token, { issuer, claims, groups }) : null;
           },
         }),
+        mapProfileToUser: (profile) => {
+          // The provider's own document names an issuer, which the token has; it may be another.
+          if (profile.iss !== undefined && !isIssuer(profile.iss, issuer)) return { email: "" };
+          const name = textIn(profile, claims.name) ?? profile.name;
+          return claims.name === "name" || name === undefined ? {} : { name };
+        },
       },
     ],
   });
 
-/** Null for a person without an address, and for one of none of the groups. */
-function personOf(token: Claims, emailClaim: string, groupsClaim: string, groups: readonly string[]) {
-  const email = textIn(token, emailClaim);
+/** Providers differ in a slash at the end. */
+const isIssuer = (named: unknown, issuer: string): boolean =>
+  typeof named === "string" && named.replace(/\/$/, "") === issuer.replace(/\/$/, "");
+
+/**
+ * The person that an ID token describes; null for one without an address, of another issuer, or of
+ * none of the groups.
+ */
+export function personOf(token: Claims, { issuer, claims, groups }: Pick<OidcOptions, "issuer" | "claims" | "groups">) {
+  const email = textIn(token, claims.email);
   const subject = textIn(token, "sub");
-  const own = Object.hasOwn(token, groupsClaim) ? [token[groupsClaim]].flat() : [];
+  const own = groupsIn(token, claims.groups) ?? [];
   const isMember = groups.length === 0 || groups.some((group) => own.includes(group));
-  if (email === undefined || !email.includes("@") || subject === undefined || !isMember) return null;
+  if (email === undefined || !email.includes("@") || subject === undefined) return null;
+  if (!isMember || !isIssuer(token.iss, issuer)) return null;
   // The provider says only of its standard claim whether the address was verified.
-  const emailVerified = emailClaim === "email" && token.email_verified === true;
+  const emailVerified = claims.email === "email" && token.email_verified === true;
   return { ...token, sub: subject, id: subject, email, emailVerified, name: textIn(token, "name") ?? email };
 }
 
-const textIn = (claims: Claims, name: string): string | undefined => {
+/** The groups of a person, a text or a list; undefined if the token says nothing of them. */
+export function groupsIn(token: Claims, name: string): string[] | undefined {
+  const value = Object.hasOwn(token, name) ? token[name] : undefined;
+  if (value === undefined || value === null) return undefined;
+  return [value].flat().filter((group) => typeof group === "string");
+}
+
+export const textIn = (claims: Claims, name: string): string | undefined => {
   const value = Object.hasOwn(claims, name) ? claims[name] : undefined;
   return typeof value === "string" && value !== "" ? value : undefined;
 };

@@ -4,6 +4,7 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { callerOf, TokenBuckets } from "#service/token-buckets.ts";
+import type { Actor } from "../api/actor.ts";
 import { Fault } from "../api/faults.ts";
 import { takeFrom } from "../api/rate-limits.ts";
 import {
@@ -19,6 +20,7 @@ import {
 import type { Database } from "../database/database.ts";
 import { type Attempts, createAttempts } from "./attempts.ts";
 import { type Auth, addressHeader, authPath } from "./auth.ts";
+import type { OidcTests } from "./oidc-tests.ts";
 import { checkOrigin, isOwnHost } from "./origins.ts";
 
 const tooManyPasswords = "Too many wrong passwords for this user; wait, or use a sign-in link.";
@@ -33,10 +35,13 @@ interface Path {
   attempts?: { at: "passwords" | "mails"; by: "body" | "session" };
 }
 
+/** Where the provider sends browsers back to. */
+const callbackPath = "/callback/oidc";
+
 const paths: Record<string, Path> = {
   "/sign-in/email": { method: "POST", limited: true, attempts: { at: "passwords", by: "body" } },
   "/sign-in/social": { method: "POST", limited: true },
-  "/callback/oidc": { method: "GET", limited: true },
+  [callbackPath]: { method: "GET", limited: true },
   "/sign-out": { method: "POST" },
   "/get-session": { method: "GET" },
   "/magic-link/verify": { method: "GET", limited: true },
@@ -71,7 +76,10 @@ export const signInLimits = (database: Database): SignInLimits => ({
 });
 
 export interface SignInRouteOptions {
-  auth: Auth;
+  auth(): Auth;
+  tests: OidcTests;
+  /** The person of the request's session. */
+  identify(request: FastifyRequest): Promise<Actor | undefined>;
   /** CONTROL_URL. */
   url: string;
   limits: SignInLimits;
@@ -81,7 +89,7 @@ export interface SignInRouteOptions {
 
 export async function addSignInRoutes(
   server: FastifyInstance,
-  { auth, url, limits, hasMail }: SignInRouteOptions,
+  { auth: current, tests, identify, url, limits, hasMail }: SignInRouteOptions,
 ): Promise<void> {
   await server.register(async (scope) => {
     scope.removeAllContentTypeParsers();
@@ -103,7 +111,17 @@ export async function addSignInRoutes(
             throw new Fault("invalid", "There is no mail server; ask an operator for a sign-in link.");
           const { ip } = request;
           if (limited) takeFrom(limits.byAddress, callerOf(ip), tooManyAttempts);
+          const auth = current();
           const webRequest = requestOf(request, url);
+          if (path === callbackPath) {
+            const test = await tests.find(new URL(webRequest.url).searchParams);
+            if (test !== undefined) {
+              const isOwn = await tests.finish(test, webRequest, await identify(request));
+              return reply
+                .header("cache-control", "no-store")
+                .redirect(isOwn ? `/settings?test=${test}` : "/?error=ACCESS_DENIED");
+            }
+          }
           const user = attempts && (attempts.by === "body" ? userOf(request.body) : await sessionOf(auth, webRequest));
           if (user !== undefined) await limits[attempts?.at ?? "passwords"].take(user, ip);
           const response = await auth.handler(webRequest);

@@ -3,21 +3,21 @@
  * operations on people.
  */
 
+import { isDeepStrictEqual } from "node:util";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import type { memberOperations } from "#api/members.ts";
 import type { peopleOperations } from "#api/people.ts";
 import type { Clock } from "#service/clock.ts";
 import { PeriodicTask } from "#service/periodic-task.ts";
-import { StartupFault } from "#service/startup.ts";
 import { callerOf } from "#service/token-buckets.ts";
 import { invitationHandlers } from "../accounts/invitations.ts";
 import { memberHandlers } from "../accounts/members.ts";
 import type { Actor } from "../api/actor.ts";
 import type { Handlers } from "../api/handlers.ts";
 import { takeFrom } from "../api/rate-limits.ts";
-import { expireEveryMs } from "../bounds.ts";
-import type { ControlConfig } from "../config.ts";
+import { expireEveryMs, signInsByProviderMax } from "../bounds.ts";
+import type { ControlConfig, InstallationValues } from "../config.ts";
 import { recordChange } from "../database/change.ts";
 import type { Database } from "../database/database.ts";
 import type { Role } from "../database/tables.ts";
@@ -25,6 +25,9 @@ import { type Auth, addressHeader, createAuth, type SignInEvent } from "./auth.t
 import { linksOf } from "./links.ts";
 import type { Mail } from "./mail.ts";
 import { meHandlers } from "./me.ts";
+import { type Claims, groupsIn, type OidcOptions, type OidcValues, oidcOptionsOf } from "./oidc.ts";
+import { applyMemberships, membershipsOf } from "./oidc-mapping.ts";
+import { OidcTests } from "./oidc-tests.ts";
 import { ensureOperator, firstSignInLink } from "./operators.ts";
 import { checkOrigin } from "./origins.ts";
 import { addSignInRoutes, signInLimits, tooManyAttempts } from "./routes.ts";
@@ -32,18 +35,9 @@ import { userHandlers } from "./users.ts";
 
 export interface SignInOptions {
   database: Database;
-  config: Pick<
-    ControlConfig,
-    | "url"
-    | "oidcIssuer"
-    | "oidcClientId"
-    | "oidcClientSecret"
-    | "oidcName"
-    | "oidcEmailClaim"
-    | "oidcNameClaim"
-    | "oidcGroupsClaim"
-    | "oidcGroups"
-  >;
+  config: Pick<ControlConfig, "url">;
+  /** The settings in force now. */
+  settings(): OidcValues & Pick<InstallationValues, "oidcName" | "oidcCreatesAccounts">;
   /** Signs cookies: see `secret.ts`. */
   secret: string;
   mail: Mail;
@@ -61,36 +55,76 @@ export interface SignIn extends AsyncDisposable {
    */
   identify(request: FastifyRequest): Promise<Actor | undefined>;
   addRoutes(server: FastifyInstance): Promise<void>;
+  readonly tests: OidcTests;
   /** A link for the first operator, while no operator can sign in otherwise. */
   firstLink(): Promise<string | undefined>;
 }
 
 export async function createSignIn({
   database,
-  config,
+  config: { url },
+  settings,
   secret,
   mail,
   address,
   clock,
   log,
 }: SignInOptions): Promise<SignIn> {
-  const { url, oidcName } = config;
-  const oidc = providerOf(config);
   const now = () => new Date(clock.epoch());
   const base = () => url || address();
   const limits = signInLimits(database);
-  const links = linksOf(base, () => auth, database, clock);
-  const auth = createAuth({
-    database,
-    url,
-    secret,
-    oidc,
-    sendPasswordToken: (email, token) => mail.send(email, "Set a new password", passwordMail(links.password(token))),
-    record: (event) => record(database, now(), event),
-    log,
+  const links = linksOf(base, current, database, clock);
+  const common = {
+    ...{ database, url, secret, log },
+    sendPasswordToken: (email: string, token: string) =>
+      mail.send(email, "Set a new password", passwordMail(links.password(token))),
+    record: (event: SignInEvent) => record(database, now(), event),
+  };
+  /** The claims of sign-ins that are not over, by their subjects. */
+  const claimsBySubject = new Map<string, Claims>();
+  const onClaims = (claims: Claims) => {
+    const [oldest] = claimsBySubject.keys();
+    if (claimsBySubject.size >= signInsByProviderMax && oldest !== undefined) claimsBySubject.delete(oldest);
+    claimsBySubject.set(String(claims.sub), claims);
+    return true;
+  };
+  const signedInByProvider = async (user: string) => {
+    const oidc = oidcOptionsOf(settings());
+    const login = await database
+      .selectFrom("logins")
+      .select("accountId")
+      .where("userId", "=", user)
+      .where("providerId", "=", "oidc")
+      .executeTakeFirst();
+    const claims = claimsBySubject.get(login?.accountId ?? "");
+    claimsBySubject.delete(login?.accountId ?? "");
+    if (oidc === undefined || claims === undefined) return;
+    const groups = groupsIn(claims, oidc.claims.groups);
+    await applyMemberships(database, {
+      user,
+      memberships: membershipsOf(oidc.mapping, groups ?? []),
+      isPartial: groups === undefined,
+      createsAccounts: settings().oidcCreatesAccounts === "true",
+      now: now(),
+    });
+  };
+  let present: { oidc: OidcOptions | undefined; auth: Auth } | undefined;
+  /** Of the settings in force. */
+  function current(): Auth {
+    const oidc = oidcOptionsOf(settings());
+    if (present === undefined || !isDeepStrictEqual(present.oidc, oidc))
+      present = { oidc, auth: createAuth({ ...common, oidc, onClaims, signedInByProvider }) };
+    return present.auth;
+  }
+  const tests = new OidcTests({
+    ...{ database, secret, base },
+    authOf: (oidc, verified) =>
+      createAuth({ ...common, url: base(), oidc, onClaims: verified, isTest: true, signedInByProvider }),
+    now: () => clock.epoch(),
   });
-  const { password } = await auth.$context;
+  const { password } = await current().$context;
   const limit = (caller: string) => takeFrom(limits.byAddress, callerOf(caller), tooManyAttempts);
+  const identifyBySession = (request: FastifyRequest) => identify(request, current(), database, url);
   await ensureOperator(database, now());
   const retention = new PeriodicTask({
     everyMs: expireEveryMs,
@@ -102,8 +136,12 @@ export async function createSignIn({
   });
   return {
     handlers: {
-      ...meHandlers({ auth, passwords: limits.passwords, links, mail, limit }),
-      ...userHandlers({ links, oidc: oidc === undefined ? null : oidcName, hasMail: mail.isAvailable }),
+      ...meHandlers({ auth: current(), passwords: limits.passwords, links, mail, limit }),
+      ...userHandlers({
+        links,
+        oidc: () => (oidcOptionsOf(settings()) === undefined ? null : settings().oidcName),
+        hasMail: mail.isAvailable,
+      }),
       ...memberHandlers,
       ...invitationHandlers({
         linkOf: links.invitation,
@@ -112,8 +150,17 @@ export async function createSignIn({
         limit,
       }),
     },
-    identify: (request) => identify(request, auth, database, url),
-    addRoutes: (server) => addSignInRoutes(server, { auth, url, limits, hasMail: mail.isAvailable }),
+    identify: identifyBySession,
+    addRoutes: (server) =>
+      addSignInRoutes(server, {
+        auth: current,
+        tests,
+        identify: identifyBySession,
+        url,
+        limits,
+        hasMail: mail.isAvailable,
+      }),
+    tests,
     firstLink: () => firstSignInLink(database, links),
     async [Symbol.asyncDispose]() {
       retention.close();
@@ -123,22 +170,6 @@ export async function createSignIn({
 
 const passwordMail = (link: string): string =>
   `Open this link within an hour to set a new password:\n\n${link}\n\nIf you did not ask for it, ignore this mail.`;
-
-/** Throws a StartupFault for an incomplete configuration. */
-function providerOf({ oidcIssuer, oidcClientId, oidcClientSecret, ...config }: SignInOptions["config"]) {
-  if (oidcIssuer === "") return undefined;
-  if (oidcClientId === "") throw new StartupFault("OIDC_ISSUER needs OIDC_CLIENT_ID");
-  return {
-    issuer: oidcIssuer,
-    clientId: oidcClientId,
-    clientSecret: oidcClientSecret,
-    claims: { email: config.oidcEmailClaim, name: config.oidcNameClaim, groups: config.oidcGroupsClaim },
-    groups: config.oidcGroups
-      .split(",")
-      .map((group) => group.trim())
-      .filter((group) => group !== ""),
-  };
-}
 
 async function identify(
   request: FastifyRequest,

@@ -38,6 +38,8 @@ interface LoginRow {
 
 interface VerificationRow {
   id: string;
+  identifier: string;
+  value: string;
   expiresAt: Date;
 }
 

@@ -19,7 +19,7 @@ type Row = Omit<UserRow, "createdAt" | "updatedAt"> & { createdAt: Date };
 export interface UserHandlerOptions {
   links: Links;
   /** The name of the OpenID Connect provider. */
-  oidc: string | null;
+  oidc(): string | null;
   hasMail(): boolean;
 }
 
@@ -30,7 +30,7 @@ export function userHandlers({
 }: UserHandlerOptions): Pick<Handlers<typeof peopleOperations>, Names> {
   return {
     getSignInMethods: async (_, { database }) => ({
-      body: { password: true, oidc, passwordReset: hasMail(), needsLink: await needsLink(database) },
+      body: { password: true, oidc: oidc(), passwordReset: hasMail(), needsLink: await needsLink(database) },
     }),
 
     async listUsers({ query }, { database }) {
