@@ -104,7 +104,7 @@ export function groupsIn(token: Claims, name: string): string[] | undefined {
   return [value].flat().filter((group) => typeof group === "string");
 }
 
-export const textIn = (claims: Claims, name: string): string | undefined => {
+const textIn = (claims: Claims, name: string): string | undefined => {
   const value = Object.hasOwn(claims, name) ? claims[name] : undefined;
   return typeof value === "string" && value !== "" ? value : undefined;
 };
