@@ -98,7 +98,8 @@ onBoth("keys are named, but only to those who see their account", async (databas
   const { items } = (await usage.listUsage({ query: { ...range, account } } as never, own)).body;
   assert.equal(items[0]?.keyName, "ci");
   assert.equal((await usage.getUsage({ params: { id: record.generationId } } as never, own)).body.keyName, "ci");
-  const csv = (await usage.exportUsage({ query: { ...range, account, by: "key" } } as never, own)).body;
+  const { body: csv, filename } = await usage.exportUsage({ query: { ...range, account, by: "key" } } as never, own);
+  assert.equal(filename, "usage-2031-05-20-to-2031-05-20.csv");
   assert.match(csv, /^time,key,keyName,requests,.*,currency\r\n.*,key_named,ci,1,.*,USD\r\n$/);
   const log = (await usage.exportRecords({ query: { ...range, account } } as never, own)).body;
   assert.match(log, /^time,requestId,account,accountName,key,keyName,group,/);

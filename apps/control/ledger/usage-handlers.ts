@@ -90,6 +90,7 @@ export const usageHandlers = (options: UsageHandlerOptions): Handlers<typeof usa
           records.map((record) => csvRecordOf(record, accountNames, currency())),
           recordNames,
         ),
+        filename: fileNameOf("records", query, context),
       };
     },
 
@@ -129,10 +130,18 @@ export const usageHandlers = (options: UsageHandlerOptions): Handlers<typeof usa
           })),
           ["time", ...names, ...sumNames, "currency"],
         ),
+        filename: fileNameOf("usage", query, context),
       };
     },
   };
 };
+
+/** Such as `usage-2026-11-01-to-2026-11-30.csv`: the first and the last day, in UTC. */
+function fileNameOf(name: string, query: Filters, { now }: Context): string {
+  const { start, end } = spanOf(query, now);
+  const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
+  return `${name}-${dayOf(start.getTime())}-to-${dayOf(Math.max(start.getTime(), end.getTime() - 1))}.csv`;
+}
 
 /** A page of the log, with the names of its keys. */
 async function recordsOf(

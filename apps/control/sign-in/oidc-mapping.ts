@@ -7,7 +7,7 @@ import { recordChange, systemContext } from "../database/change.ts";
 import type { Database } from "../database/database.ts";
 import type { Role } from "../database/tables.ts";
 
-/** Who is in the group has the role in the account; `*` is everybody. */
+/** Members of the group have the role in the account; `*` is everybody. */
 export type Mapping = readonly { group: string; account: string; role: Role }[];
 export type Memberships = ReadonlyMap<string, Role>;
 

@@ -109,7 +109,7 @@ export async function createSignIn({
     });
   };
   let present: { oidc: OidcOptions | undefined; auth: Auth } | undefined;
-  /** Of the settings in force. */
+  /** The library with the settings in force. */
   function current(): Auth {
     const oidc = oidcOptionsOf(settings());
     if (present === undefined || !isDeepStrictEqual(present.oidc, oidc))
