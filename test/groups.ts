@@ -64,7 +64,7 @@ const groups = {
     "e2e/{faults,flex,queue-place,reasoning-turns,repairs,shedding,stored-responses,strategies,strict-upstreams,unknown-paths,upstream-limits,usage,vendor-limits,verbatim}.test.ts",
   ],
   worker: [
-    "simulator/{faults,main,prompt-cache,rate-limits,realtime,server}.test.ts",
+    "simulator/{batches,faults,main,prompt-cache,rate-limits,realtime,server}.test.ts",
     "worker/{attachments,preparation,routing}/*.test.ts",
     "worker/upstream/{connections,session-call,upstreams}.test.ts",
     "worker/*.test.ts",
