@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
+import { startIdentityProvider } from "../control/identity-provider.ts";
 import { startMailServer } from "../control/mail-server.ts";
 import { assertAccessible, startConsole } from "../support/console.ts";
 
@@ -83,4 +84,32 @@ test("fewer days of records are saved only after the question", async () => {
   await dialog.getByRole("button", { name: "Save" }).click();
   await retention.getByText("Saved.").waitFor();
   assert.equal(await days(), 30);
+});
+
+test("a provider is tested with values that are not saved, and saved without showing its secret", async () => {
+  await using provider = await startIdentityProvider({
+    ...{ sub: "ada", email: "ada@example.com", name: "Ada", groups: ["eng"] },
+  });
+  await using opened = await browser.open("/settings");
+  const { page } = opened;
+  const section = page.getByRole("region", { name: "OpenID Connect" });
+  await section.getByRole("textbox", { name: "Issuer" }).fill(provider.issuer);
+  await section.getByRole("textbox", { name: "Client id" }).fill("sluice");
+  await section.getByRole("textbox", { name: "Client secret" }).fill("a-secret-of-the-provider");
+  await section.getByRole("textbox", { name: "Roles by group" }).fill("eng=missing:member");
+  const [popup] = await Promise.all([
+    page.context().waitForEvent("page"),
+    section.getByRole("button", { name: "Test the sign-in" }).click(),
+  ]);
+  await popup.getByText("ada@example.com may sign in.").waitFor();
+  await popup.getByText("missing: member (this account does not exist)").waitFor();
+  await popup.getByText('"sub": "ada"').waitFor();
+  await popup.close();
+  const stored = async () => browser.control.get<Record<"oidcIssuer", { source: string }>>("/settings");
+  assert.equal((await stored()).oidcIssuer.source, "default");
+  await section.getByRole("button", { name: "Save" }).click();
+  await section.getByText("Saved.").waitFor();
+  assert.equal((await stored()).oidcIssuer.source, "stored");
+  assert.ok(!JSON.stringify(await stored()).includes("a-secret-of-the-provider"));
+  await assertAccessible(page);
 });
