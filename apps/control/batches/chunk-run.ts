@@ -411,6 +411,11 @@ export class ChunkRun {
     return !isKeyLive || this.#unansweredReason() !== undefined || this.#leftMs < vendorReserveMs;
   }
 
+  /** There is time for the vendor, and then for lines that run one by one. */
+  get #mayWait(): boolean {
+    return this.#leftMs > vendorReserveMs / 2;
+  }
+
   /** The lines that the gateway has deferred are a batch of the vendor. */
   async #deferTo(name: string): Promise<void> {
     const places = this.#deferred;
@@ -449,7 +454,7 @@ export class ChunkRun {
     const waitMs = vendor.submittedAt + vendorFindMs - this.#deps.clock.epoch();
     if (waitMs > 0) return waitMs;
     const answer = await this.#callVendor({ ...vendor, action: "find" });
-    const isVain = answer.kind === "unclear" && this.#endsVendor;
+    const isVain = !this.#mayWait || (answer.kind === "unclear" && this.#endsVendor);
     if (answer.kind === "submitted") await this.#setVendor({ ...vendor, id: answer.id });
     else if (answer.kind === "absent" && vendor.submissions < vendorSubmissionsMax) return this.#submit(vendor);
     else if (answer.kind === "absent" || answer.kind === "refused" || isVain)
@@ -467,7 +472,8 @@ export class ChunkRun {
     for (;;) {
       const places = vendor.places.filter((place) => !this.#done.has(place));
       const answer = await this.#callVendor({ ...vendor, action: "read", id, places, cancels: this.#endsVendor });
-      if (answer.kind === "running" || answer.kind === "unknown") return this.#deps.vendors.pollMs;
+      const isOpen = answer.kind === "running" || answer.kind === "unknown";
+      if (isOpen && this.#mayWait) return this.#deps.vendors.pollMs;
       if (answer.kind === "ended") {
         await this.#runLines(lines, answer.places, { name, answeredBy: { upstream, model } });
         if (!answer.isWhole && answer.places.length > 0) continue;

@@ -100,8 +100,9 @@ export class VendorBatches {
     } catch (error) {
       if (error instanceof VendorUnclear) return { kind: "unclear" };
       const message = error instanceof Error ? error.message : String(error);
-      const isRefused =
-        error instanceof VendorRefusal && error.status >= 400 && error.status < 500 && error.status !== 429;
+      const status = error instanceof VendorRefusal ? error.status : 0;
+      // A credential that is refused for a time does not end a batch that runs.
+      const isRefused = status === 404 || (call.action === "submit" && status >= 400 && status < 500 && status !== 429);
       return { kind: isRefused ? "refused" : "unknown", message };
     }
   }

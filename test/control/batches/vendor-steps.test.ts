@@ -73,7 +73,7 @@ function scripted(step: (action: VendorBatchCall["action"], number: number) => "
 
 let accounts = 0;
 /** Runs a batch on a clock that jumps over the wait for a submission. */
-async function run(database: Database, vendor: ReturnType<typeof scripted>) {
+async function run(database: Database, vendor: ReturnType<typeof scripted>, jumpMs = vendorFindMs) {
   const account = `acct-${++accounts}`;
   const id = `batch_${accounts}`;
   let ahead = 0;
@@ -84,7 +84,7 @@ async function run(database: Database, vendor: ReturnType<typeof scripted>) {
   const runner = startRunner({ ...context, clock }, vendor.send, 4, async () => 0, vendor.vendors);
   runner.wake();
   const skip = setInterval(async () => {
-    ahead += vendorFindMs;
+    ahead = jumpMs === vendorFindMs ? ahead + jumpMs : jumpMs;
     await database.updateTable("batch_chunks").set({ poll_at: null }).where("batch_id", "=", id).execute();
     runner.wake();
   }, 50);
@@ -125,6 +125,12 @@ for (const [name, step, batches, answered] of steps)
     assert.equal(vendor.batches.size, batches);
     assert.deepEqual(vendor.sent, { deferred: lines, answered, single: lines - answered });
   });
+
+onPostgres("lines of a vendor that cannot be asked run one by one before their time ends", async (database) => {
+  const vendor = scripted((action) => (action === "read" ? "before" : undefined));
+  await run(database, vendor, 84_600_000);
+  assert.deepEqual(vendor.sent, { deferred: lines, answered: 0, single: lines });
+});
 
 onPostgres("a process that ends after the submission leaves a batch that the next one finds", async (database) => {
   const account = `acct-${++accounts}`;
