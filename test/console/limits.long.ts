@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { assertAccessible, startConsole } from "../support/console.ts";
+import { record } from "./usage-support.ts";
 
 const browser = await startConsole();
 after(() => browser[Symbol.asyncDispose]());
@@ -39,5 +40,24 @@ test("an operator chooses the groups of an account, and sees which models each g
   const table = page.getByRole("table");
   await table.getByRole("columnheader", { name: /^default × 1/ }).waitFor();
   assert.ok((await table.getByRole("img", { name: "Yes" }).count()) > 0);
+  await assertAccessible(page);
+});
+
+test("a key over its budget says so, and its alert is on the start page", async () => {
+  const ids = await Promise.all(
+    ["spent", "thrifty"].map(async (name) => {
+      const body = { account: "default", group: "default", name, limits: { budgetPerDay: 0.5 } };
+      return ((await (await browser.control.call("POST", "/keys", body)).json()) as { id: string }).id;
+    }),
+  );
+  await record(browser, "default", [{ keyId: ids[0] as string, receivedAt: Date.now(), cost: "1000000000" }]);
+  await using opened = await browser.open("/keys");
+  const { page } = opened;
+  const row = (name: string) => page.getByRole("row").filter({ has: page.getByRole("link", { name, exact: true }) });
+  await row("spent").getByText("Over budget").waitFor();
+  await row("thrifty").getByText("Live").waitFor();
+  await page.getByRole("link", { name: "Start", exact: true }).click();
+  // The budget in Redis follows the ledger within a minute, and the alert half a minute later.
+  await page.getByText("A budget is spent").waitFor({ timeout: 150_000 });
   await assertAccessible(page);
 });

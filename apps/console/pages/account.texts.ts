@@ -1,4 +1,5 @@
 import { translated } from "../app/texts.ts";
+import { alertKinds } from "../parts/alert-kinds.texts.ts";
 
 export const useAccountTexts = translated({
   en: {
@@ -38,13 +39,7 @@ export const useAccountTexts = translated({
     alerts: "Alerts",
     noAlerts: "No alerts",
     noAlertsWhy: "An alert is raised when 80 % or all of a budget are spent, and before a key expires.",
-    kinds: {
-      "budget.share": "80 % of a budget are spent",
-      "budget.spent": "A budget is spent",
-      "key.expiring": "A key expires soon",
-      "key.revoked": "A key was revoked",
-      "webhook.disabled": "A webhook was disabled",
-    },
+    kinds: alertKinds.en,
     at: "Time",
     kind: "Alert",
     subject: "Concerns",
@@ -87,13 +82,7 @@ export const useAccountTexts = translated({
     alerts: "告警",
     noAlerts: "没有告警",
     noAlertsWhy: "预算用到 80 % 或用完时，以及密钥即将过期时，会产生告警。",
-    kinds: {
-      "budget.share": "预算已用 80 %",
-      "budget.spent": "预算已用完",
-      "key.expiring": "密钥即将过期",
-      "key.revoked": "密钥已吊销",
-      "webhook.disabled": "Webhook 已停用",
-    },
+    kinds: alertKinds.zh,
     at: "时间",
     kind: "告警",
     subject: "对象",

@@ -32,7 +32,7 @@ export function Key() {
       {({ value: key, etag }) => (
         <Page
           title={key.name}
-          about={<KeyState state={key.state} />}
+          about={<KeyState {...key} />}
           actions={may(me, "member", key.account) && key.state !== "revoked" && <Actions of={key} etag={etag} />}
         >
           <Spend spend={key.spend} />

@@ -17,9 +17,25 @@ import { useKeysTexts } from "./keys.texts.ts";
 type KeyRow = Item<"listKeys">;
 const colours = { live: "teal", expired: "gray", revoked: "red", disabled: "gray" } as const;
 
-export function KeyState({ state }: { state: KeyRow["state"] }) {
+type KeyStateProps = Pick<KeyRow, "state" | "limits" | "spend">;
+
+/** Whether a budget of the key itself leaves nothing for today or for this month. */
+const isOverBudget = ({ limits, spend }: KeyStateProps): boolean =>
+  (
+    [
+      [limits?.budgetPerDay, spend.today],
+      [limits?.budgetPerMonth, spend.month],
+    ] as const
+  ).some(([budget, spent]) => budget != null && Number(spent) >= Number(budget));
+
+export function KeyState(key: KeyStateProps) {
   const t = useKeysTexts();
-  return <Badge color={colours[state]}>{t[state]}</Badge>;
+  const { state } = key;
+  return state === "live" && isOverBudget(key) ? (
+    <Badge color="red">{t.overBudget}</Badge>
+  ) : (
+    <Badge color={colours[state]}>{t[state]}</Badge>
+  );
 }
 
 function useKeyColumns(hasAccounts: boolean) {

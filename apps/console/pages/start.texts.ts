@@ -1,4 +1,5 @@
 import { translated } from "../app/texts.ts";
+import { alertKinds } from "../parts/alert-kinds.texts.ts";
 
 export const useStartTexts = translated({
   en: {
@@ -9,6 +10,8 @@ export const useStartTexts = translated({
     tokens: "Tokens",
     tokensOf: "{input} in, {output} out",
     errorsOf: "{failed} failed, {refused} refused",
+    alerts: "Alerts of the last week",
+    kinds: alertKinds.en,
     callTitle: "Call a model",
     createKey: "Create a key",
     placeholder: "Replace YOUR_KEY with one of your keys, or create one: it is filled in until you leave this page.",
@@ -26,6 +29,8 @@ export const useStartTexts = translated({
     tokens: "令牌",
     tokensOf: "输入 {input}，输出 {output}",
     errorsOf: "失败 {failed}，拒绝 {refused}",
+    alerts: "最近一周的警报",
+    kinds: alertKinds.zh,
     callTitle: "调用模型",
     createKey: "创建密钥",
     placeholder: "将 YOUR_KEY 替换为您的密钥，或新建一个：离开此页面之前会自动填入。",

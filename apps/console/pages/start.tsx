@@ -1,5 +1,5 @@
 /** The first page: today's figures, and all that is needed to call a model. */
-import { Alert, Button, Group, Paper, Stack, Text, Title } from "@mantine/core";
+import { Alert, Badge, Button, Group, Paper, Stack, Text, Title } from "@mantine/core";
 import { useState } from "react";
 import { type Search, useFilters } from "../app/address.ts";
 import type { Answer } from "../app/call.ts";
@@ -12,7 +12,7 @@ import { openDialog } from "../parts/dialogs.tsx";
 import { Figures, useCurrency } from "../parts/facts.tsx";
 import { FilterSelect } from "../parts/filters.tsx";
 import { KeyForm, showNewKey } from "../parts/key-dialogs.tsx";
-import { ButtonLink, PageLink } from "../parts/link.tsx";
+import { AccountLink, ButtonLink, PageLink } from "../parts/link.tsx";
 import { Empty, Failure, Loaded, Page, Section } from "../parts/page.tsx";
 import { Snippets } from "../parts/snippets.tsx";
 import type { Dialect } from "../playground/conversation.ts";
@@ -45,6 +45,7 @@ export function Start() {
         </Alert>
       )}
       <Today />
+      <RecentAlerts />
       <Title order={2}>{t.callTitle}</Title>
       <Loaded from={catalogue}>{(value) => <CallModel catalogue={value} />}</Loaded>
     </Page>
@@ -115,6 +116,43 @@ function Today() {
         />
       </Section>
     </>
+  );
+}
+
+const weekMs = 604_800_000;
+const alertsMax = 5;
+
+/** Alerts of the last week, with their number; nothing if there are none. */
+function RecentAlerts() {
+  const t = useStartTexts();
+  const format = useFormats();
+  const { items = [] } = useRead("listAlerts", { query: { limit: alertsMax } }, { everyMs }).data ?? {};
+  const recent = items.filter(({ at }) => Date.parse(at) > Date.now() - weekMs);
+  if (recent.length === 0) return null;
+  return (
+    <Section
+      title={
+        <Group component="span">
+          {t.alerts}
+          <Badge color="red">{format.count(recent.length)}</Badge>
+        </Group>
+      }
+    >
+      <Paper withBorder p="sm">
+        <Stack gap={4}>
+          {recent.map(({ id, at, kind, account, subject, detail }) => (
+            <Group key={id} gap="sm">
+              <Text fw={600}>{t.kinds[kind]}</Text>
+              <Text>{typeof detail.name === "string" ? detail.name : subject}</Text>
+              {account !== null && <AccountLink id={account} />}
+              <Text c="dimmed" title={format.time(at)}>
+                {format.ago(at)}
+              </Text>
+            </Group>
+          ))}
+        </Stack>
+      </Paper>
+    </Section>
   );
 }
 
