@@ -160,7 +160,7 @@ test("foreign jobs and frames do no harm", async () => {
       opts: { priority: 1, removeOnComplete: true, removeOnFail: true },
     })),
   );
-  const channels = (await redis.call("PUBSUB", "CHANNELS", keyspace.mailbox("*"))) as string[];
+  const channels = (await redis.call("PUBSUB", "SHARDCHANNELS", keyspace.mailbox("*"))) as string[];
   assert.equal(channels.length, 2);
   const head = Buffer.from([1, 1, 0x78]);
   const frame = (kind: number, length: number, payload: Buffer) => {
