@@ -18,12 +18,12 @@ import type { KeyRecord } from "./record.ts";
 export type { LimitName, Limits };
 
 /**
- * A key, a group, an account, or a tag of an account's requests, with its limits. Budgets are in
- * units of the catalogue's currency.
+ * A key, a group, an account, or the requests of an account with a tag or for a model, with its
+ * limits. Budgets are in units of the catalogue's currency.
  */
 export interface LimitedSubject {
-  readonly scope: "key" | "group" | "account" | "tag";
-  /** The id of a key, the name of a group or an account, or `tagNameOf`. */
+  readonly scope: "key" | "group" | "account" | "tag" | "model";
+  /** The id of a key, the name of a group or an account, or `partNameOf`. */
   readonly name: string;
   readonly limits: Limits;
 }
@@ -35,15 +35,30 @@ export interface GroupLimits {
   readonly accountLimits?: Limits;
   /** By tag. */
   readonly tagLimits?: Readonly<Record<string, Limits>>;
+  /** By a model's id, or by a prefix followed by `*`. Without budgets. */
+  readonly modelLimits?: Readonly<Record<string, Limits>>;
 }
 
-/** The name of a tag as a subject; no account has a space in its name. */
-export const tagNameOf = (account: string | undefined, tag: string): string => `${account ?? ""} ${tag}`;
-export const tagIn = (name: string): string => name.slice(name.indexOf(" ") + 1);
+/** The parts of an account's requests that one request belongs to, among those with limits. */
+export interface LimitedParts {
+  readonly tags?: readonly string[];
+  /** Ids and prefixes, as `modelLimits` has them. */
+  readonly models?: readonly string[];
+}
+
+/** The name of a tag or a model as a subject; no account has a space in its name. */
+export const partNameOf = (account: string | undefined, part: string): string => `${account ?? ""} ${part}`;
+export const partIn = (name: string): string => name.slice(name.indexOf(" ") + 1);
 
 /** The tags among these that have limits, in one order. */
 export const limitedTagsOf = ({ tagLimits = {} }: GroupLimits, tags: readonly string[]): string[] =>
   [...new Set(tags)].filter((tag) => Object.hasOwn(tagLimits, tag)).sort();
+
+/** The ids and prefixes with limits that a model belongs to. */
+export const limitedModelsOf = ({ modelLimits = {} }: GroupLimits, model: string): string[] =>
+  Object.keys(modelLimits).filter((name) =>
+    name.endsWith("*") ? model.startsWith(name.slice(0, -1)) : name === model,
+  );
 
 /** The expected use of a generation. */
 export interface Estimate {
@@ -137,21 +152,22 @@ export const reservationOf = (
 });
 
 /**
- * The subjects that limit the requests of a key: the key itself, its group, its account, and the
- * tags of the request, which are those of the key by default. Limits of the key come before those
- * of its group.
+ * The subjects that limit the requests of a key: the key itself, its group, its account, the tags
+ * of the request, which are those of the key by default, and its model. Limits of the key come
+ * before those of its group.
  */
 export function limitedSubjectsOf(
   { id, group: name, account, limits, tags: own = [] }: Pick<KeyRecord, "id" | "group" | "account" | "limits" | "tags">,
   group: GroupLimits | undefined,
-  tags: readonly string[] = own,
+  { tags = own, models = [] }: LimitedParts = {},
 ): LimitedSubject[] {
   if (
     limits === undefined &&
     group?.limits === undefined &&
     group?.keyLimits === undefined &&
     group?.accountLimits === undefined &&
-    group?.tagLimits === undefined
+    group?.tagLimits === undefined &&
+    group?.modelLimits === undefined
   )
     return [];
   const subjects: LimitedSubject[] = [
@@ -162,8 +178,13 @@ export function limitedSubjectsOf(
       : [{ scope: "account" as const, name: account, limits: group?.accountLimits ?? {} }]),
     ...limitedTagsOf(group ?? {}, tags).map((tag) => ({
       scope: "tag" as const,
-      name: tagNameOf(account, tag),
+      name: partNameOf(account, tag),
       limits: group?.tagLimits?.[tag] ?? {},
+    })),
+    ...models.map((model) => ({
+      scope: "model" as const,
+      name: partNameOf(account, model),
+      limits: group?.modelLimits?.[model] ?? {},
     })),
   ];
   return subjects.filter(({ limits }) => hasLimit(limits));

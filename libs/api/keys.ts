@@ -66,8 +66,10 @@ const spend = (description: string) =>
 const amount = (description: string) => Type.String({ pattern: "^\\d+(\\.\\d+)?$", description });
 
 const standing = object({
-  scope: oneOf(["key", "group", "account", "tag"], "The owner of the limit."),
-  subject: text("The id of the key or the account, the name of the group, or the account and a tag of the key."),
+  scope: oneOf(["key", "group", "account", "tag", "model"], "The owner of the limit."),
+  subject: text(
+    "The id of the key or the account, the name of the group, or the account with a tag of the key or a model.",
+  ),
   limit: oneOf(limitNames, "The name of the limit."),
   max: amount("The limit itself."),
   used: amount("Of it: requests or tokens of the last minute, running generations, or money spent."),

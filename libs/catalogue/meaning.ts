@@ -173,25 +173,40 @@ function groupFindingsOf({ groups, models, publicGroup }: CatalogueFile): Findin
     publicGroup === undefined || Object.hasOwn(groups, publicGroup)
       ? []
       : [{ path: ["publicGroup"], text: unknownText("group is named", publicGroup, Object.keys(groups)) }];
+  const patternFindingsOf = (pattern: string, place: Omit<Finding, "text">): Finding[] => {
+    const star = pattern.indexOf("*");
+    if (star !== -1 && star !== pattern.length - 1) return [{ ...place, text: "`*` may stand only at the end" }];
+    return star === -1 && !declared.has(pattern)
+      ? [{ ...place, text: unknownText("model has the id", pattern, declared.ids) }]
+      : [];
+  };
   const findings = Object.entries(groups).flatMap(([name, group]) => [
     ...ratioFindingsOf(group.priceRatio, ["groups", name, "priceRatio"]),
-    ...group.models.flatMap((pattern, index): Finding[] => {
-      const path = ["groups", name, "models", index];
-      const star = pattern.indexOf("*");
-      if (star !== -1 && star !== pattern.length - 1) return [{ path, text: "`*` may stand only at the end" }];
-      return star === -1 && !declared.has(pattern)
-        ? [{ path, text: unknownText("model has the id", pattern, declared.ids) }]
-        : [];
-    }),
+    ...group.models.flatMap((pattern, index) =>
+      patternFindingsOf(pattern, { path: ["groups", name, "models", index] }),
+    ),
+    ...Object.keys(group.modelLimits ?? {}).flatMap((pattern) =>
+      patternFindingsOf(pattern, { path: ["groups", name, "modelLimits", pattern], atKey: true }),
+    ),
     ...[
       ...(["limits", "keyLimits", "accountLimits"] as const).map((of) => ({ path: [of], limits: group[of] })),
-      ...Object.entries(group.tagLimits ?? {}).map(([tag, limits]) => ({ path: ["tagLimits", tag], limits })),
+      ...(["tagLimits", "modelLimits"] as const).flatMap((of) =>
+        Object.entries(group[of] ?? {}).map(([part, limits]) => ({ path: [of, part], limits })),
+      ),
     ].flatMap(({ path: own, limits = {} }): Finding[] => {
       const { budgetPerDay = 0, budgetPerMonth = Number.POSITIVE_INFINITY, onLimit, waitMs } = limits;
       const path = ["groups", name, ...own];
       return [
         ...(own[0] === "tagLimits" && limits.budgetTotal !== undefined
           ? [{ path: [...path, "budgetTotal"], text: "is not possible: the sums of tags end with their records" }]
+          : []),
+        ...(own[0] === "modelLimits"
+          ? Object.keys(limits)
+              .filter((limit) => limit.startsWith("budget"))
+              .map((limit) => ({
+                path: [...path, limit],
+                text: "is not possible: budgets are those of keys, accounts, groups and tags",
+              }))
           : []),
         ...(budgetPerDay > budgetPerMonth
           ? [{ path: [...path, "budgetPerDay"], text: `is more than budgetPerMonth, which is ${budgetPerMonth}` }]

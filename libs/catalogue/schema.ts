@@ -155,6 +155,15 @@ const group = Type.Object(
           "Limits for the requests of one account with a tag, by tag: those of the key, of the header `x-sluice-tags`, or of `metadata.tags`. A budget in total is not possible.",
       }),
     ),
+    modelLimits: Type.Optional(
+      Type.Record(Type.String(), limitsSchema(strict), {
+        propertyNames: { pattern: "^.{1,129}$" },
+        nameFaultText: "not the id of a model",
+        maxProperties: 50,
+        description:
+          "Limits for the requests of one account for a model, by the model's id, or by a prefix followed by `*` for all its models together. A budget is not possible.",
+      }),
+    ),
   },
   { ...strict, default: {} },
 );

@@ -38,6 +38,7 @@ const gateway = await startGateway({
   together: { models: ["*"], limits: { budgetTotal: 0.01 } }
   family: { models: ["*"], accountLimits: { budgetPerMonth: 0.01 } }
   tagged: { models: ["*"], tagLimits: { search: { budgetPerMonth: 0.01 }, few: { requestsPerMinute: 2 } } }
+  modelled: { models: ["*"], modelLimits: { fast: { requestsPerMinute: 2 }, "free*": { requestsPerMinute: 3 } } }
   slots: { models: ["*"], keyLimits: { generationsMax: 1 } }
   spending: { models: ["*"], keyLimits: { requestsPerMinute: 1000, budgetPerDay: 100 } }
 upstreams:
@@ -473,6 +474,27 @@ test("requests whose callers left while Redis was away are settled when it is ba
   await gateway.redis.restartEmpty();
   const budget = keyspace.limit("key", `key_${hashOf(key).slice(0, 24)}`, "budget");
   await until("it is settled", async () => Number(await redis.hget(budget, "dayNano").catch(() => 0)) > 0);
+});
+
+test("limits of a model count over an account's keys and both ingresses, for an id and for all of a prefix", async () => {
+  const keys = [
+    await gateway.createKey("modelled", { account: "modelling" }),
+    await gateway.createKey("modelled", { account: "modelling" }),
+  ] as const;
+  const messageOf = async (response: Response) =>
+    ((await response.json()) as { error: { message: string } }).error.message;
+  const other = await gateway.createKey("modelled", { account: "modelling-too" });
+  assert.equal(await statusOf(ask(keys[0])), 200);
+  assert.equal(await statusOf(ask(keys[1], urls[1])), 200);
+  const refused = await ask(keys[0], urls[1]);
+  assert.equal(refused.status, 429);
+  assert.match(await messageOf(refused), /^The model "fast" may make 2 requests a minute/);
+  assert.equal(await statusOf(ask(keys[0], urls[0], "brief")), 200);
+  assert.equal(await statusOf(ask(other)), 200);
+  for (const model of ["free", "free", "free-broken"]) await statusOf(ask(keys[1], urls[1], model));
+  const ofPrefix = await ask(keys[0], urls[0], "free");
+  assert.equal(ofPrefix.status, 429);
+  assert.match(await messageOf(ofPrefix), /^The model "free\*" /);
 });
 
 test("limits of a tag count over an account's keys and both ingresses, for tags of keys, headers and bodies", async () => {

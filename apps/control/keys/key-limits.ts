@@ -28,7 +28,9 @@ export async function standingsOf(
   isOperator: boolean,
 ): Promise<Standing[]> {
   // Keys of other accounts count in a group too.
-  const subjects = limitedSubjectsOf(recordOf(row), catalogue().groups.get(row.group_name)).filter(
+  const group = catalogue().groups.get(row.group_name);
+  const models = Object.keys(group?.modelLimits ?? {});
+  const subjects = limitedSubjectsOf(recordOf(row), group, { models }).filter(
     ({ scope }) => isOperator || scope !== "group",
   );
   if (subjects.length === 0) return [];

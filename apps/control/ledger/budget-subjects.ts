@@ -1,13 +1,13 @@
 /** Everybody with a budget: groups of the catalogue, keys, accounts, and tags of accounts. */
 import { type BudgetPeriod, type Limits, limitRows, limitsCount } from "#access/limits.ts";
 import { readRecords } from "#access/projection.ts";
-import { type LimitedSubject, tagNameOf } from "#access/rate-limits.ts";
+import { type LimitedSubject, partNameOf } from "#access/rate-limits.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 
 export interface BudgetSubject {
-  scope: LimitedSubject["scope"];
+  scope: Exclude<LimitedSubject["scope"], "model">;
   name: string;
   /** Null for a group. */
   account: string | null;
@@ -32,7 +32,7 @@ export async function budgetSubjects(
     add("key", id, account ?? null, { ...group?.keyLimits, ...limits });
     if (account !== undefined) add("account", account, account, group?.accountLimits);
     for (const [tag, limits] of Object.entries(group?.tagLimits ?? {}))
-      add("tag", tagNameOf(account, tag), account ?? null, limits);
+      add("tag", partNameOf(account, tag), account ?? null, limits);
   }
   return [...subjects.values()];
 }

@@ -13,14 +13,15 @@ import {
   type LimitedSubject,
   type LimitName,
   type Limits,
+  limitedModelsOf,
   limitedSubjectsOf,
   limitedTagsOf,
+  partIn,
   type Reservation,
   requestLimitsOf,
   reservationOf,
   type Standing,
   type Standings,
-  tagIn,
   type Used,
   usageLimitsOf,
 } from "#access/rate-limits.ts";
@@ -110,8 +111,8 @@ export class RateLimiter {
   #catalogue: ReturnType<RateLimiterOptions["catalogue"]> | undefined;
   #keysVersion = 0;
   readonly #subjects = new WeakMap<KeyRecord, { group: GroupLimits | undefined; subjects: LimitedSubject[] }>();
-  /** The same for requests with tags that have limits, by these tags. */
-  readonly #taggedSubjects = new WeakMap<readonly LimitedSubject[], Map<string, LimitedSubject[]>>();
+  /** The same for requests with tags or a model that have limits, by these. */
+  readonly #subjectsOfParts = new WeakMap<readonly LimitedSubject[], Map<string, LimitedSubject[]>>();
 
   constructor(options: RateLimiterOptions) {
     this.#options = options;
@@ -125,7 +126,7 @@ export class RateLimiter {
    * caller without limits costs none, and gets undefined. Rejects when Redis does not answer.
    */
   admit(request: LimitedRequest): Promise<Result<Reserved>> | undefined {
-    const subjects = this.#subjectsOf(request.request.http.caller, request.request.labels.tags);
+    const subjects = this.#subjectsOf(request.request.http.caller, request);
     return subjects.length === 0 ? undefined : this.#admit(request, subjects);
   }
 
@@ -205,8 +206,7 @@ export class RateLimiter {
    * a caller without limits.
    */
   chargeOnly(request: LimitedRequest): LimitsReservation | undefined {
-    const { http, labels } = request.request;
-    const subjects = this.#subjectsOf(this.#options.keys.latestOf(http.caller), labels.tags);
+    const subjects = this.#subjectsOf(this.#options.keys.latestOf(request.request.http.caller), request);
     if (subjects.length === 0) return undefined;
     const nothing = { inputTokens: 0, outputTokens: 0, nano: 0 };
     const reservation = reservationOf(request.admitted.id, subjects, nothing, request.facts.receivedAt);
@@ -316,8 +316,7 @@ export class RateLimiter {
   /** Without money, only models that cost nothing may answer. */
   async #attempt(request: LimitedRequest): Promise<Attempt> {
     const { fallbacks } = request;
-    const { http, labels } = request.request;
-    const subjects = this.#subjectsOf(this.#options.keys.latestOf(http.caller), labels.tags);
+    const subjects = this.#subjectsOf(this.#options.keys.latestOf(request.request.http.caller), request);
     const own = estimatedNanoOf(request, request.admitted.model);
     const dearest = Math.max(own, ...fallbacks.map((fallback) => estimatedNanoOf(request, fallback)));
     const reserved = await this.#reserve(request, subjects, dearest);
@@ -439,8 +438,11 @@ export class RateLimiter {
     this.#options.log.error({ generation, ...used }, "a usage record was lost: Redis did not take it in time");
   }
 
-  /** The same array while neither the key nor its group changes: its requests share scripts. */
-  #subjectsOf(caller: KeyRecord, tags?: readonly string[]): readonly LimitedSubject[] {
+  /**
+   * The same array while neither the key nor its group changes: its requests share scripts. Without
+   * a request, the subjects of all requests of this caller.
+   */
+  #subjectsOf(caller: KeyRecord, request?: LimitedRequest): readonly LimitedSubject[] {
     const group = this.#options.catalogue().groups.get(caller.group);
     let present = this.#subjects.get(caller);
     if (present === undefined || present.group !== group) {
@@ -448,18 +450,20 @@ export class RateLimiter {
       this.#subjects.set(caller, present);
     }
     const { subjects } = present;
-    if (group?.tagLimits === undefined || tags === undefined) return subjects;
-    const name = limitedTagsOf(group, tags).join();
-    const byTags = this.#taggedSubjects.get(subjects) ?? new Map<string, LimitedSubject[]>();
-    const tagged = byTags.get(name) ?? limitedSubjectsOf(caller, group, tags);
-    if (byTags.size >= tagSetsMax) byTags.clear();
-    this.#taggedSubjects.set(subjects, byTags.set(name, tagged));
-    return tagged;
+    if (request === undefined || (group?.tagLimits === undefined && group?.modelLimits === undefined)) return subjects;
+    const tags = limitedTagsOf(group, request.request.labels.tags);
+    const models = limitedModelsOf(group, request.admitted.model.id);
+    const name = `${tags} ${models}`;
+    const byParts = this.#subjectsOfParts.get(subjects) ?? new Map<string, LimitedSubject[]>();
+    const ofParts = byParts.get(name) ?? limitedSubjectsOf(caller, group, { tags, models });
+    if (byParts.size >= partSetsMax) byParts.clear();
+    this.#subjectsOfParts.set(subjects, byParts.set(name, ofParts));
+    return ofParts;
   }
 }
 
-/** Sets of tags of one key whose subjects are kept. */
-const tagSetsMax = 100;
+/** Sets of tags and models of one key whose subjects are kept. */
+const partSetsMax = 100;
 
 /**
  * The estimated cost of the request if this model answers: nothing only where nothing can cost,
@@ -512,7 +516,10 @@ function limitFailureOf(
   { subject, limit, isSpent, retryMs }: Extract<LimitDecision, { kind: "refused" }>,
   currency: string,
 ): Failure {
-  const who = subject.scope === "tag" ? `The tag ${JSON.stringify(tagIn(subject.name))}` : whose[subject.scope];
+  const who =
+    subject.scope === "tag" || subject.scope === "model"
+      ? `The ${subject.scope} ${JSON.stringify(partIn(subject.name))}`
+      : whose[subject.scope];
   const seconds = Math.max(1, wholeSecondsOf(retryMs));
   const retry = `try again in ${seconds} s.`;
   if (!isBudget(limit))

@@ -83,11 +83,11 @@ function countersOf(registry: Registry, { queues, paths }: Pick<IngressLabels, "
     ),
     limitRefusals: counter(
       "sluice_limit_refusals_total",
-      "Requests refused, and connections of answers broken (answers), by a limit and its scope: a key's, a group's, an account's or a tag's limit. Of the limits that all keys share (bodies, answers, generations, waiting, websockets), the scope is key where a key is above its share, and ingress where the ingress has too little left.",
+      "Requests refused, and connections of answers broken (answers), by a limit and its scope: that of a key, a group, an account, a tag or a model. Of the limits that all keys share (bodies, answers, generations, waiting, websockets), the scope is key where a key is above its share, and ingress where the ingress has too little left.",
       ["limit", "scope"],
       () => [
         ...combinationsOf({ limit: sharedLimits, scope: ["key", "ingress"] }),
-        ...combinationsOf({ limit: limitNames, scope: ["key", "group", "account", "tag"] }),
+        ...combinationsOf({ limit: limitNames, scope: ["key", "group", "account", "tag", "model"] }),
       ],
     ),
     ended: counter(

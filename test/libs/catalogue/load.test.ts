@@ -612,6 +612,31 @@ const faults: Fault[] = [
     message: "2:56: groups.default.keyLimits.budgetPerDay: is more than budgetPerMonth, which is 1.5",
   },
   {
+    name: "a budget of a model",
+    from: '["*"] }',
+    to: '["*"], modelLimits: { "*": { budgetPerDay: 2 } } }',
+    message:
+      "2:65: groups.default.modelLimits.*.budgetPerDay: is not possible: budgets are those of keys, accounts, groups and tags",
+  },
+  {
+    name: "limits of an unknown model",
+    from: '["*"] }',
+    to: '["*"], modelLimits: { nothing: { requestsPerMinute: 2 } } }',
+    message: '2:44: groups.default.modelLimits.nothing: no model has the id "nothing"',
+  },
+  {
+    name: "limits of models by another pattern",
+    from: '["*"] }',
+    to: '["*"], modelLimits: { "a*b": { requestsPerMinute: 2 } } }',
+    message: "2:44: groups.default.modelLimits.a*b: `*` may stand only at the end",
+  },
+  {
+    name: "a budget in total of a tag",
+    from: '["*"] }',
+    to: '["*"], tagLimits: { a: { budgetTotal: 2 } } }',
+    message: "2:60: groups.default.tagLimits.a.budgetTotal: is not possible: the sums of tags end with their records",
+  },
+  {
     name: "a wait for limits without onLimit: wait",
     from: '["*"] }',
     to: '["*"], accountLimits: { generationsMax: 2, waitMs: 500 } }',
