@@ -275,6 +275,84 @@ onPostgres("a test belongs to its operator, and the provider's secret is in no a
   assert.ok(!JSON.stringify([stored, rows]).includes(clientSecret), "it is sealed in the database");
 });
 
+onPostgres("another provider's subjects are other people, and it does not get the secret before", async (database) => {
+  const sub = uniqueName("1");
+  const [email, otherEmail] = [`${uniqueName("ada")}@example.com`, `${uniqueName("bob")}@example.com`];
+  await using provider = await startIdentityProvider({ sub, email, name: "Ada" });
+  await using other = await startIdentityProvider({ sub, email: otherEmail, name: "Bob" });
+  await using api = await startApi(database);
+  const operator = await operatorOf(api);
+  const change = (body: object) => operator.call("PATCH", "/api/v1/settings", body);
+  const test = (body: object) => operator.call("POST", "/api/v1/settings/oidc-tests", body);
+  const clientSecret = "provider-secret-0123456789";
+  const first = { oidcIssuer: provider.issuer, oidcClientId: "sluice", oidcClientSecret: clientSecret };
+  assert.equal((await change(first)).status, 200);
+  const idNow = async () => {
+    const browser = api.browser();
+    assert.equal(await signInByProvider(browser), "/");
+    return (await browser.api<{ id: string }>("GET", "/me")).id;
+  };
+  const ada = await idNow();
+  for (const call of [test, change])
+    assert.deepEqual(await call({ oidcIssuer: other.issuer }).then(({ status, body }) => [status, body.field]), [
+      400,
+      "oidcClientSecret",
+    ]);
+  assert.equal((await change({ oidcIssuer: `${provider.issuer}/` })).status, 200, "the same one");
+  assert.equal(await idNow(), ada);
+  assert.equal((await change({ oidcIssuer: other.issuer, oidcClientSecret: null })).status, 200);
+  const bob = await idNow();
+  assert.notEqual(bob, ada);
+  assert.equal((await change(first)).status, 200, "without a secret nothing is given away");
+  assert.equal(await idNow(), ada);
+});
+
+onPostgres("logins from before subjects had an issuer belong to the provider that is set", async (database) => {
+  const sub = uniqueName("ada");
+  await using provider = await startIdentityProvider({ sub, email: `${uniqueName("ada")}@example.com` });
+  const variables = { OIDC_ISSUER: provider.issuer, OIDC_CLIENT_ID: "sluice" };
+  const idNow = async () => {
+    await using api = await startApi(database, variables);
+    const browser = api.browser();
+    assert.equal(await signInByProvider(browser), "/");
+    return (await browser.api<{ id: string }>("GET", "/me")).id;
+  };
+  const id = await idNow();
+  await database.updateTable("logins").set({ accountId: sub }).where("userId", "=", id).execute();
+  assert.equal(await idNow(), id);
+});
+
+onPostgres("roles end that the mapping gives to nobody any more, also without a claim of groups", async (database) => {
+  await using provider = await startIdentityProvider({
+    sub: uniqueName("ada"),
+    email: `${uniqueName("ada")}@example.com`,
+  });
+  await using api = await startApi(database, { OIDC_ISSUER: provider.issuer, OIDC_CLIENT_ID: "sluice" });
+  const account = await api.account();
+  await api.member(account, "owner");
+  const rolesWith = async (oidcMapping: string, groups?: string[]) => {
+    assert.equal((await api.machine("PATCH", "/settings", { oidcMapping })).status, 200);
+    provider.person = { sub: provider.person.sub, email: String(provider.person.email), ...(groups && { groups }) };
+    const browser = api.browser();
+    assert.equal(await signInByProvider(browser), "/");
+    const me = await browser.api<{ accounts: { role: string }[] }>("GET", "/me");
+    return me.accounts.map(({ role }) => role);
+  };
+  const steps: [mapping: string, groups: string[] | undefined, roles: string[]][] = [
+    [`*=${account}:owner`, undefined, ["owner"]],
+    [`*=${account}:reader`, undefined, ["reader"]],
+    [`eng=${account}:member`, ["eng"], ["member"]],
+    [`eng=${account}:member`, undefined, ["member"]],
+    [`eng=${account}:member,*=${account}:reader`, undefined, ["member"]],
+    [`eng=${account}:owner,*=${account}:reader`, undefined, ["reader"]],
+    ["", undefined, []],
+    [`eng=${account}:member`, ["eng"], ["member"]],
+    ["", ["eng"], []],
+  ];
+  for (const [mapping, groups, roles] of steps)
+    assert.deepEqual(await rolesWith(mapping, groups), roles, `${mapping} ${groups}`);
+});
+
 onPostgres("with a mail server, invitations are sent and a forgotten password is set anew", async (database) => {
   await using mails = await startMailServer();
   await using api = await startApi(database, { SMTP_URL: mails.url, MAIL_FROM: "gateway@example.com" });

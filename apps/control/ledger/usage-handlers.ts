@@ -27,6 +27,7 @@ import {
   type UsageRow,
 } from "./columns.ts";
 import { csvOf } from "./csv.ts";
+import { isStored } from "./pseudonyms.ts";
 
 type Filters = Pick<
   InputOf<(typeof usageOperations)["sumUsage"]>["query"],
@@ -61,11 +62,12 @@ export interface UsageHandlerOptions {
 }
 
 export const usageHandlers = (options: UsageHandlerOptions): Handlers<typeof usageOperations> => {
-  const { currency, pseudonymOf = (name) => name } = options;
+  const { currency, pseudonymOf } = options;
+  const storedOf = (name: string) => (pseudonymOf === undefined || isStored(name) ? name : pseudonymOf(name));
   const withHashes = <Query extends Filters>(query: Query): Query => ({
     ...query,
-    ...(query.user !== undefined && { user: pseudonymOf(query.user) }),
-    ...(query.session !== undefined && { session: pseudonymOf(query.session) }),
+    ...(query.user !== undefined && { user: storedOf(query.user) }),
+    ...(query.session !== undefined && { session: storedOf(query.session) }),
   });
   return {
     async listUsage({ query }, context) {

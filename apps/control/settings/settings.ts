@@ -20,6 +20,7 @@ import { settingsEveryMs } from "../bounds.ts";
 import { type InstallationValues, installationSettings } from "../config.ts";
 import { transact } from "../database/change.ts";
 import type { Database } from "../database/database.ts";
+import { isIssuer } from "../sign-in/oidc.ts";
 import { type Logo, logoOf, storedLogoOf } from "./logo.ts";
 
 type Name = keyof InstallationValues;
@@ -127,6 +128,7 @@ export class Settings {
         .execute();
       const before = await inside.database.selectFrom("settings").selectAll().forUpdate().executeTakeFirstOrThrow();
       checkVersion(before.version, context);
+      this.#checkSecret(change, this.#inForce(before));
       if (Object.keys(change).length === 0) return;
       const after = this.#changed(before, change);
       await inside.database
@@ -151,6 +153,7 @@ export class Settings {
   /** The settings in force with these changes, which are not stored. Throws a Fault. */
   proposed(change: Change): InstallationValues {
     this.#check(change);
+    this.#checkSecret(change, this.#current);
     const values = Object.entries(change).map(([name, value]) => [name, value ?? this.#initial[name as Name]]);
     return { ...this.#current, ...Object.fromEntries(values) };
   }
@@ -167,6 +170,18 @@ export class Settings {
       if (name === "oidcIssuer" && value !== null && value !== "" && hasMetadataHost(String(value)))
         throw new Fault("invalid", `${name} is a link-local address.`, { field: name });
     }
+  }
+
+  /** A provider gets no secret that was entered for another one. */
+  #checkSecret({ oidcIssuer, oidcClientSecret }: Change, present: InstallationValues): void {
+    if (oidcIssuer === undefined || oidcClientSecret !== undefined) return;
+    const issuer = oidcIssuer ?? this.#initial.oidcIssuer;
+    if (present.oidcClientSecret === undefined || present.oidcIssuer === "" || isIssuer(issuer, present.oidcIssuer))
+      return;
+    const detail = this.isFixed("oidcClientSecret")
+      ? "OIDC_CLIENT_SECRET is set for the present issuer; set OIDC_ISSUER with it."
+      : "The client secret is the one for the present issuer; enter the one for the new issuer with it, or remove it.";
+    throw new Fault("invalid", detail, { field: "oidcClientSecret" });
   }
 
   #changed(before: Row, { logo, ...change }: Change): Row {

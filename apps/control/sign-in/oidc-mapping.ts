@@ -35,8 +35,8 @@ export function membershipsOf(mapping: Mapping, groups: readonly string[]): Memb
 export interface MembershipChange {
   user: string;
   memberships: Memberships;
-  /** The provider said nothing of groups: nothing is taken away. */
-  isPartial: boolean;
+  /** Where the provider said nothing of groups: what a group may give is not taken away. */
+  possible: Mapping;
   /** Whether accounts are made that do not exist. */
   createsAccounts: boolean;
   now: Date;
@@ -45,7 +45,7 @@ export interface MembershipChange {
 /** Makes the mapped memberships of a user these. The last owner of an account stays. */
 export async function applyMemberships(
   database: Database,
-  { user, memberships, isPartial, createsAccounts, now }: MembershipChange,
+  { user, memberships, possible, createsAccounts, now }: MembershipChange,
 ): Promise<void> {
   await database.transaction().execute(async (transaction) => {
     const context = systemContext(transaction, now);
@@ -62,7 +62,9 @@ export async function applyMemberships(
     for (const account of accounts) {
       const role = memberships.get(account);
       const before = present.find((row) => row.account === account);
-      if (before?.role === role || before?.is_mapped === false || (isPartial && before !== undefined)) continue;
+      if (before?.role === role || before?.is_mapped === false) continue;
+      if (possible.some((line) => line.account === account && line.role === before?.role && line.group !== "*"))
+        continue;
       if (before === undefined && createsAccounts) {
         const made = await transaction
           .insertInto("accounts")

@@ -55,10 +55,11 @@ export const oidcPlugin = (
     config: [
       {
         providerId: "oidc",
-        discoveryUrl: `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`,
+        discoveryUrl: `${withoutSlash(issuer)}/.well-known/openid-configuration`,
         clientId,
         ...(clientSecret !== undefined && { clientSecret }),
         scopes: ["openid", "email", "profile"],
+        accountSubject: ({ profile }) => (profile.sub === undefined ? "" : subjectOf(issuer, String(profile.sub))),
         requireIdTokenVerification: true,
         // Without these, the standard claims are also read from the provider's userinfo endpoint.
         ...((isTest || claims.email !== "email" || groups.length > 0 || mapping.length > 0) && {
@@ -78,8 +79,12 @@ export const oidcPlugin = (
   });
 
 /** Providers differ in a slash at the end. */
-const isIssuer = (named: unknown, issuer: string): boolean =>
-  typeof named === "string" && named.replace(/\/$/, "") === issuer.replace(/\/$/, "");
+const withoutSlash = (issuer: string): string => issuer.replace(/\/$/, "");
+export const isIssuer = (named: unknown, issuer: string): boolean =>
+  typeof named === "string" && withoutSlash(named) === withoutSlash(issuer);
+
+/** The name of a person among the logins: subjects of two providers may be equal. */
+export const subjectOf = (issuer: string, subject: string): string => `${withoutSlash(issuer)} ${subject}`;
 
 /**
  * The person that an ID token describes; null for one without an address, of another issuer, or of

@@ -5,6 +5,7 @@
 
 import { isDeepStrictEqual } from "node:util";
 import type { FastifyInstance, FastifyRequest } from "fastify";
+import { sql } from "kysely";
 import type { Logger } from "pino";
 import type { memberOperations } from "#api/members.ts";
 import type { peopleOperations } from "#api/people.ts";
@@ -25,7 +26,7 @@ import { type Auth, addressHeader, createAuth, type SignInEvent } from "./auth.t
 import { linksOf } from "./links.ts";
 import type { Mail } from "./mail.ts";
 import { meHandlers } from "./me.ts";
-import { type Claims, groupsIn, type OidcOptions, type OidcValues, oidcOptionsOf } from "./oidc.ts";
+import { type Claims, groupsIn, type OidcOptions, type OidcValues, oidcOptionsOf, subjectOf } from "./oidc.ts";
 import { applyMemberships, membershipsOf } from "./oidc-mapping.ts";
 import { OidcTests } from "./oidc-tests.ts";
 import { ensureOperator, firstSignInLink } from "./operators.ts";
@@ -85,7 +86,7 @@ export async function createSignIn({
   const onClaims = (claims: Claims) => {
     const [oldest] = claimsBySubject.keys();
     if (claimsBySubject.size >= signInsByProviderMax && oldest !== undefined) claimsBySubject.delete(oldest);
-    claimsBySubject.set(String(claims.sub), claims);
+    claimsBySubject.set(subjectOf(String(claims.iss), String(claims.sub)), claims);
     return true;
   };
   const signedInByProvider = async (user: string) => {
@@ -96,14 +97,14 @@ export async function createSignIn({
       .where("userId", "=", user)
       .where("providerId", "=", "oidc")
       .executeTakeFirst();
-    const claims = claimsBySubject.get(login?.accountId ?? "");
+    const claims = claimsBySubject.get(login?.accountId ?? "") ?? {};
     claimsBySubject.delete(login?.accountId ?? "");
-    if (oidc === undefined || claims === undefined) return;
+    if (oidc === undefined) return;
     const groups = groupsIn(claims, oidc.claims.groups);
     await applyMemberships(database, {
       user,
       memberships: membershipsOf(oidc.mapping, groups ?? []),
-      isPartial: groups === undefined,
+      possible: groups === undefined ? oidc.mapping : [],
       createsAccounts: settings().oidcCreatesAccounts === "true",
       now: now(),
     });
@@ -126,6 +127,7 @@ export async function createSignIn({
   const limit = (caller: string) => takeFrom(limits.byAddress, callerOf(caller), tooManyAttempts);
   const identifyBySession = (request: FastifyRequest) => identify(request, current(), database, url);
   await ensureOperator(database, now());
+  await addIssuers(database, oidcOptionsOf(settings()));
   const retention = new PeriodicTask({
     everyMs: expireEveryMs,
     run: () => deleteExpired(database, now()),
@@ -215,6 +217,17 @@ const record = (database: Database, now: Date, { action, user, address, after }:
     action,
     { subject: `user ${user.id}`, ...(after && { after }) },
   );
+
+/** Logins from before their subjects had an issuer are those of the provider that is set. */
+async function addIssuers(database: Database, oidc: OidcOptions | undefined): Promise<void> {
+  if (oidc === undefined) return;
+  await database
+    .updateTable("logins")
+    .set({ accountId: sql`${subjectOf(oidc.issuer, "")} || ${sql.ref("accountId")}` })
+    .where("providerId", "=", "oidc")
+    .where("accountId", "!~", "^https?://\\S+ ")
+    .execute();
+}
 
 async function deleteExpired(database: Database, now: Date): Promise<void> {
   await database.deleteFrom("sessions").where("expiresAt", "<", now).execute();
