@@ -71,7 +71,7 @@ export const catalogueOperations = {
           name: text(),
           description: orNull(text()),
           ownedBy: text("The vendor."),
-          created: time("The release date."),
+          created: orNull(time("The release date; null if it is unknown.")),
           contextWindow: orNull(integer()),
           outputTokensMax: orNull(integer()),
           capabilities: listOf(text()),

@@ -5,6 +5,8 @@ import type { Page } from "playwright-core";
 import { assertAccessible, sendMessage, startConsole } from "../support/console.ts";
 import { catalogueOf } from "../support/gateway.ts";
 
+const imageModel = (id: string, prices: string) =>
+  `  - { id: ${id}, queue: image, capabilities: [image], prices: { inputPerMillion: 0, outputPerMillion: 0, ${prices} }, route: [{ upstream: simulator, model: sim-image }] }\n`;
 const catalogue = catalogueOf([
   { id: "sim-text", model: "sim-text;rate=0;first=0" },
   { id: "sim-slow", model: "sim-text;tokens=400;rate=40;first=0" },
@@ -13,7 +15,11 @@ const catalogue = catalogueOf([
   .replace("groups:\n", "publicGroup: narrow\ngroups:\n")
   .replace("dialect: openai-chat,", "dialect: openai-chat, alsoSpeaks: [openai-images],")
   .concat(
-    '  - { id: "sim-image", queue: image, capabilities: [image], prices: { inputPerMillion: 0, outputPerMillion: 0, images: [{ price: 0.04 }] }, route: [{ upstream: simulator, model: "sim-image" }] }\n',
+    imageModel("sim-image", "images: [{ price: 0.04 }]"),
+    imageModel(
+      "sim-sizes",
+      "images: [{ size: 1024x1024, price: 0.04 }, { size: 1536x1024, quality: high, price: 0.25 }, { price: 0.08 }]",
+    ),
   );
 const sluice = await startConsole({ catalogue });
 after(() => sluice[Symbol.asyncDispose]());
@@ -152,6 +158,34 @@ test("images are generated, with their price and cost", async () => {
   await page.getByAltText("Generated image 1").waitFor();
   await matches(page, "Price per image", /^\$0\.04$/);
   await matches(page, "Cost", /^\$0\.04$/);
+});
+
+test("prices of images agree in the playground, on the pages of models and in the catalogue", async () => {
+  await using opened = await sluice.open("/playground?model=sim-sizes");
+  const { page } = opened;
+  const size = page.getByRole("combobox", { name: "Size" });
+  const quality = page.getByRole("combobox", { name: "Quality" });
+  for (const [chosenSize, chosenQuality, price] of [
+    ["", "", /^from \$0\.04$/],
+    ["auto", "low", /^from \$0\.04$/],
+    ["1024x1024", "", /^\$0\.04$/],
+    ["1536x1024", "", /^from \$0\.08$/],
+    ["1536x1024", "high", /^\$0\.25$/],
+    ["512x512", "high", /^\$0\.08$/],
+  ] as const) {
+    await size.fill(chosenSize);
+    await quality.fill(chosenQuality);
+    await matches(page, "Price per image", price);
+  }
+  const row = (name: string) => page.getByRole("row", { name: new RegExp(`${name} `) });
+  for (const path of ["/models", "/catalogue"]) {
+    await page.goto(`${sluice.control.url}${path}`);
+    await row("sim-image").getByText("$0.04 / image", { exact: true }).waitFor();
+    await row("sim-sizes").getByText("from $0.04 / image", { exact: true }).waitFor();
+  }
+  await page.goto(`${sluice.control.url}/models/sim-sizes`);
+  await page.getByRole("row", { name: "Per image: 1536x1024, high $0.25" }).waitFor();
+  await page.getByRole("row", { name: "Released –" }).waitFor();
 });
 
 test("models are found, compared, and have a page with prices, code and usage", async () => {

@@ -53,7 +53,7 @@ interface Catalogue {
   alternatives: Record<string, string>;
   publicGroup: string | null;
   groups: { name: string; priceRatio: number; models: string[] }[];
-  models: { id: string; prices: { group: string }[] }[];
+  models: { id: string; created: string | null; prices: { group: string }[] }[];
 }
 
 const url = `${control.url}/api/v1/catalogue`;
@@ -114,6 +114,7 @@ test("who is signed in reads every group, with its prices", async () => {
       ["partners", 0.85],
     ],
   );
+  assert.equal(models[1]?.created, null);
   assert.deepEqual(models[1]?.prices, [
     {
       group: "partners",

@@ -31,6 +31,8 @@ export interface Formats {
   bytes(value: number): string;
   time(iso: string | number): string;
   day(iso: string | number): string;
+  /** A day that is the same everywhere, such as that of a release. */
+  date(iso: string | null): string;
   /** Such as "3 minutes ago". */
   ago(iso: string | null): string;
   /** Such as "in 3 minutes". */
@@ -48,6 +50,7 @@ function formatsOf(language: Language): Formats {
   const percent = new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 1 });
   const times = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
   const days = new Intl.DateTimeFormat(language, { dateStyle: "medium" });
+  const dates = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeZone: "UTC" });
   const relative = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
   // To make one takes longer than to use it often.
   const moneyFormats = new Map<string, Intl.NumberFormat>();
@@ -100,6 +103,7 @@ function formatsOf(language: Language): Formats {
     },
     time: (iso) => times.format(new Date(iso)),
     day: (iso) => days.format(new Date(iso)),
+    date: (iso) => (iso === null ? "–" : dates.format(new Date(iso))),
     ago: (iso) => (iso === null ? "–" : spanText(relative, Math.min(0, Date.parse(iso) - Date.now()))),
     until: (iso) => (iso === null ? "–" : spanText(relative, Math.max(0, Date.parse(iso) - Date.now()))),
   };

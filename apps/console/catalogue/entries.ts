@@ -76,6 +76,18 @@ export const plainPricesOf = (prices: unknown): Record<string, number> =>
     ),
   );
 
+interface PricedImage {
+  size?: string;
+  quality?: string;
+  price: number;
+}
+
+/** The prices of images. */
+export const imagesOf = (prices: unknown) =>
+  isObject(prices) && Array.isArray(prices.images)
+    ? (prices.images as PricedImage[]).map((image) => ({ ...image, price: String(image.price) }))
+    : [];
+
 export const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 
 /** Prices that replace others from a day on, until one, or at some hours, as they are written. */

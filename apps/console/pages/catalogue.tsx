@@ -8,6 +8,7 @@ import {
   type Entries,
   type Entry,
   type EntryKind,
+  imagesOf,
   plainPricesOf,
   routeOf,
   textOf,
@@ -21,7 +22,7 @@ import { isEditable, SourceBadge } from "../catalogue/source-badge.tsx";
 import { openDialog } from "../parts/dialogs.tsx";
 import { Cut, useCurrency } from "../parts/facts.tsx";
 import { PageLink } from "../parts/link.tsx";
-import { TokenCount } from "../parts/models.tsx";
+import { OutputPrice, TokenCount } from "../parts/models.tsx";
 import { Empty, Loaded, Page } from "../parts/page.tsx";
 import { RowMenu } from "../parts/row-menu.tsx";
 import { DataTable, useColumns } from "../parts/table.tsx";
@@ -196,7 +197,18 @@ function useModelColumns(entries: Entries) {
         </Cut>
       )),
       price("inputPerMillion", t.inputPrice),
-      price("outputPerMillion", t.outputPrice),
+      c.cell(
+        "outputPerMillion",
+        t.outputPrice,
+        ({ entry }) => (
+          <OutputPrice
+            amount={plainPricesOf(entry.prices).outputPerMillion?.toString()}
+            images={imagesOf(entry.prices)}
+            currency={currency}
+          />
+        ),
+        { isNumber: true, sortBy: ({ entry }) => plainPricesOf(entry.prices).outputPerMillion ?? -1 },
+      ),
       c.cell("context", t.context, ({ entry }) => <TokenCount value={Number(entry.contextWindow ?? 0) || null} />, {
         isNumber: true,
         sortBy: ({ entry }) => Number(entry.contextWindow ?? 0),

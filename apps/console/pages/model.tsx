@@ -65,7 +65,7 @@ function Content({ model, catalogue }: { model: CatalogueModel; catalogue: Catal
             [m.output, <TokenCount key="output" value={model.outputTokensMax} />],
             [m.capabilities, <Capabilities key="capabilities" of={model.capabilities} />],
             [m.dialect, model.recommendedDialect],
-            [m.released, format.day(model.created)],
+            [m.released, format.date(model.created)],
             [m.health, health && <HealthText key="health" health={health} model={model.id} />],
           ]}
         />

@@ -10,8 +10,6 @@ export const useModelsTexts = translated({
     select: "Compare {id}",
     clear: "Clear the filters",
     comparison: "Comparison",
-    eachImage: "/ image",
-    imagesFrom: "Per image, from",
     column: "Compare",
   },
   zh: {
@@ -23,8 +21,6 @@ export const useModelsTexts = translated({
     select: "比较 {id}",
     clear: "清除筛选",
     comparison: "比较",
-    eachImage: "/ 图",
-    imagesFrom: "每张图像，起价",
     column: "比较",
   },
 });

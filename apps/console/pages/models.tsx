@@ -16,9 +16,11 @@ import { ModelLink, PageLink } from "../parts/link.tsx";
 import { useModelFactsTexts } from "../parts/model-facts.texts.ts";
 import {
   Capabilities,
-  type GroupPrices,
   groupAmong,
   HealthText,
+  ImagePrice,
+  imagePricesOf,
+  OutputPrice,
   Price,
   priceName,
   pricesFor,
@@ -225,12 +227,8 @@ function useModelColumns(currency: string, { group, compared }: Choice): Column<
       t.output,
       (model) => {
         const prices = pricesFor(model, group);
-        const image = cheapestImage(prices);
         return (
-          <>
-            <Price amount={image ?? prices?.prices.outputPerMillion} currency={currency} />
-            {image !== undefined && ` ${t.eachImage}`}
-          </>
+          <OutputPrice amount={prices?.prices.outputPerMillion} images={prices?.images ?? []} currency={currency} />
         );
       },
       amountBy("outputPerMillion"),
@@ -249,15 +247,14 @@ interface ComparisonProps {
 type Line = readonly [name: string, cell: (model: Model) => ReactNode];
 
 function useComparisonLines({ models, currency, group }: ComparisonProps): Line[] {
-  const t = useModelsTexts();
   const m = useModelFactsTexts();
   const format = useFormats();
   const me = useMaybeMe();
   const health = useHealth();
   const prices = [...new Set(models.flatMap((model) => Object.keys(pricesFor(model, group)?.prices ?? {})))];
   const imageLine: Line = [
-    t.imagesFrom,
-    (model) => <Price amount={cheapestImage(pricesFor(model, group))} currency={currency} />,
+    m.perImage,
+    (model) => <ImagePrice amounts={imagePricesOf(pricesFor(model, group)?.images ?? [])} currency={currency} />,
   ];
   const healthLine: Line = [m.health, ({ id }) => <HealthText health={health} model={id} />];
   return [
@@ -270,10 +267,10 @@ function useComparisonLines({ models, currency, group }: ComparisonProps): Line[
         (model) => <Price amount={pricesFor(model, group)?.prices[name]} currency={currency} />,
       ],
     ),
-    ...(models.some((model) => cheapestImage(pricesFor(model, group)) !== undefined) ? [imageLine] : []),
+    ...(models.some((model) => pricesFor(model, group)?.images.length) ? [imageLine] : []),
     [m.capabilities, ({ capabilities }) => <Capabilities of={capabilities} />],
     [m.dialect, ({ recommendedDialect }) => recommendedDialect],
-    [m.released, ({ created }) => format.day(created)],
+    [m.released, ({ created }) => format.date(created)],
     ...(me === null ? [] : [healthLine]),
   ];
 }
@@ -325,7 +322,3 @@ function Comparison(props: ComparisonProps) {
     </>
   );
 }
-
-/** The lowest of the prices of an image; undefined for models that are not paid by image. */
-const cheapestImage = (prices: GroupPrices | undefined): string | undefined =>
-  prices?.images.map(({ price }) => price).sort((a, b) => Number(a) - Number(b))[0];

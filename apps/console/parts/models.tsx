@@ -40,6 +40,64 @@ export function Price({ amount, currency }: { amount: string | undefined; curren
   return <>{amount === undefined ? "–" : format.exactMoney(amount, currency)}</>;
 }
 
+interface ImageLook {
+  size?: string | undefined;
+  quality?: string | undefined;
+}
+
+/** A look that the model chooses itself. */
+const isOpen = (value: string | undefined) => value === undefined || value === "" || value === "auto";
+
+/**
+ * The prices that an image of such a look may have, the lowest first. Of the prices of the
+ * catalogue the first that matches applies.
+ */
+export function imagePricesOf(images: readonly (ImageLook & { price: string })[], look: ImageLook = {}): string[] {
+  const features = ["size", "quality"] as const;
+  const possible = images.filter((image) =>
+    features.every((name) => image[name] === undefined || isOpen(look[name]) || image[name] === look[name]),
+  );
+  const sure = possible.findIndex((image) =>
+    features.every((name) => image[name] === undefined || image[name] === look[name]),
+  );
+  const amounts = possible.slice(0, sure < 0 ? undefined : sure + 1).map(({ price }) => price);
+  return [...new Set(amounts)].sort((a, b) => Number(a) - Number(b));
+}
+
+interface ImagePriceProps {
+  /** As `imagePricesOf` gives them. */
+  amounts: readonly string[];
+  currency: string;
+}
+
+/** The price of an image; the lowest of several. */
+export function ImagePrice({ amounts: [lowest, ...others], currency }: ImagePriceProps) {
+  const t = useModelFactsTexts();
+  const format = useFormats();
+  if (lowest === undefined) return "–";
+  const text = format.exactMoney(lowest, currency);
+  return others.length === 0 ? text : t.from(text);
+}
+
+interface OutputPriceProps {
+  /** Per million tokens. */
+  amount: string | undefined;
+  images: readonly (ImageLook & { price: string })[];
+  currency: string;
+}
+
+/** The price of what a model makes: of each image, or of its tokens. */
+export function OutputPrice({ amount, images, currency }: OutputPriceProps) {
+  const t = useModelFactsTexts();
+  const amounts = imagePricesOf(images);
+  if (amounts.length === 0) return <Price amount={amount} currency={currency} />;
+  return (
+    <>
+      <ImagePrice amounts={amounts} currency={currency} /> {t.eachImage}
+    </>
+  );
+}
+
 export type GroupPrices = Model["prices"][number];
 export const pricesFor = (model: Model, group: string | undefined): GroupPrices | undefined =>
   model.prices.find((prices) => prices.group === group);

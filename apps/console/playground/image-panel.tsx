@@ -20,7 +20,7 @@ import type { Model } from "../parts/access.tsx";
 import { CodeBlock } from "../parts/copy.tsx";
 import { FigureLine, useCurrency } from "../parts/facts.tsx";
 import { RequestLink } from "../parts/link.tsx";
-import { pricesFor } from "../parts/models.tsx";
+import { ImagePrice, imagePricesOf, pricesFor } from "../parts/models.tsx";
 import { FaultNotice } from "../parts/page.tsx";
 import { useImagePanelTexts } from "./image-panel.texts.ts";
 import { generateImages, type ImageRun, type ImageSettings, imageRequestOf, newImageRun } from "./images.ts";
@@ -73,12 +73,10 @@ export function ImagePanel({ model, group, wish }: ImagePanelProps) {
     quality: quality || undefined,
     count: Number(count) || 1,
   };
-  const price = pricesFor(model, group)?.images.find(
-    (image) => (image.size ?? size) === size && (image.quality ?? quality) === quality,
-  )?.price;
+  const amounts = imagePricesOf(pricesFor(model, group)?.images ?? [], { size, quality });
   const { path, body } = imageRequestOf(settings);
   const cost = <Cost requestId={run?.requestId} keyId={run?.keyId} isEnded={run !== undefined && !isBusy} />;
-  const priceFigure = { name: t.price, value: price && format.exactMoney(price, currency) };
+  const priceFigure = { name: t.price, value: <ImagePrice amounts={amounts} currency={currency} /> };
   const requestFigure = { name: t.request, value: <RequestLink id={run?.requestId ?? ""} /> };
   return (
     <Stack gap="sm">
@@ -126,7 +124,7 @@ export function ImagePanel({ model, group, wish }: ImagePanelProps) {
           <FigureLine
             figures={[
               { name: t.time, value: format.ms(run?.durationMs ?? null) },
-              ...(price === undefined ? [] : [priceFigure]),
+              ...(amounts.length === 0 ? [] : [priceFigure]),
               { name: t.cost, value: cost },
               ...(run?.requestId === undefined ? [] : [requestFigure]),
             ]}

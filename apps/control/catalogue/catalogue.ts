@@ -62,7 +62,7 @@ function bodyOf(catalogue: Catalogue, names: readonly string[], gatewayUrl: stri
         name: model.name,
         description: model.description ?? null,
         ownedBy: model.ownedBy,
-        created: new Date(model.created * 1_000).toISOString(),
+        created: model.created === 0 ? null : new Date(model.created * 1_000).toISOString(),
         contextWindow: model.contextWindow ?? null,
         outputTokensMax: model.outputTokensMax ?? null,
         capabilities: [...model.capabilities],
