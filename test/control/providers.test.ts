@@ -4,6 +4,7 @@ import { execFile } from "node:child_process";
 import { resolve } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
+import { startScriptedUpstream } from "../support/upstream.ts";
 import { goodPassword, operatorToken, startApi, type TestApi, tokenOf, uniqueName } from "./browsers.ts";
 import { onPostgres, openPostgres } from "./databases.ts";
 import { startIdentityProvider } from "./identity-provider.ts";
@@ -305,6 +306,22 @@ onPostgres("another provider's subjects are other people, and it does not get th
   assert.notEqual(bob, ada);
   assert.equal((await change(first)).status, 200, "without a secret nothing is given away");
   assert.equal(await idNow(), ada);
+});
+
+onPostgres("a provider that never answers keeps nobody else out", async (database) => {
+  const [called, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  await using provider = await startScriptedUpstream(async (response) => {
+    called.resolve();
+    await over.promise;
+    response.destroy();
+  });
+  await using api = await startApi(database, { OIDC_ISSUER: provider.origin, OIDC_CLIENT_ID: "sluice" });
+  const { browser } = await api.member(await api.account(), "member");
+  const signIn = api.browser().call("POST", "/api/auth/sign-in/social", { provider: "oidc", callbackURL: "/" });
+  await called.promise;
+  await browser.api("GET", "/me");
+  over.resolve();
+  assert.notEqual((await signIn).status, 200);
 });
 
 onPostgres("logins from before subjects had an issuer belong to the provider that is set", async (database) => {

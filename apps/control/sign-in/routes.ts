@@ -55,6 +55,8 @@ const paths: Record<string, Path> = {
   "/two-factor/generate-backup-codes": { method: "POST", limited: true, attempts: { at: "passwords", by: "session" } },
 };
 
+const providerPaths = new Set(["/sign-in/social", callbackPath]);
+
 /** They end what a password has begun. */
 const secondFactors = new Set(["/two-factor/verify-totp", "/two-factor/verify-backup-code"]);
 
@@ -76,7 +78,9 @@ export const signInLimits = (database: Database): SignInLimits => ({
 });
 
 export interface SignInRouteOptions {
-  auth(): Auth;
+  auth: Auth;
+  /** The same with the OpenID Connect provider. */
+  withProvider(): Auth;
   tests: OidcTests;
   /** The person of the request's session. */
   identify(request: FastifyRequest): Promise<Actor | undefined>;
@@ -89,7 +93,7 @@ export interface SignInRouteOptions {
 
 export async function addSignInRoutes(
   server: FastifyInstance,
-  { auth: current, tests, identify, url, limits, hasMail }: SignInRouteOptions,
+  { auth, withProvider, tests, identify, url, limits, hasMail }: SignInRouteOptions,
 ): Promise<void> {
   await server.register(async (scope) => {
     scope.removeAllContentTypeParsers();
@@ -111,7 +115,6 @@ export async function addSignInRoutes(
             throw new Fault("invalid", "There is no mail server; ask an operator for a sign-in link.");
           const { ip } = request;
           if (limited) takeFrom(limits.byAddress, callerOf(ip), tooManyAttempts);
-          const auth = current();
           const webRequest = requestOf(request, url);
           if (path === callbackPath) {
             const test = await tests.find(new URL(webRequest.url).searchParams);
@@ -124,7 +127,7 @@ export async function addSignInRoutes(
           }
           const user = attempts && (attempts.by === "body" ? userOf(request.body) : await sessionOf(auth, webRequest));
           if (user !== undefined) await limits[attempts?.at ?? "passwords"].take(user, ip);
-          const response = await auth.handler(webRequest);
+          const response = await (providerPaths.has(path) ? withProvider() : auth).handler(webRequest);
           const text = await response.text();
           // A password that a second factor must follow is no success yet, and a mail never is one.
           const succeeded = response.ok && attempts?.at !== "mails" && !text.includes('"twoFactorRedirect"');

@@ -74,7 +74,7 @@ export async function createSignIn({
   const now = () => new Date(clock.epoch());
   const base = () => url || address();
   const limits = signInLimits(database);
-  const links = linksOf(base, current, database, clock);
+  const links = linksOf(base, () => auth, database, clock);
   const common = {
     ...{ database, url, secret, log },
     sendPasswordToken: (email: string, token: string) =>
@@ -109,9 +109,10 @@ export async function createSignIn({
       now: now(),
     });
   };
+  const auth = createAuth({ ...common, oidc: undefined, onClaims, signedInByProvider });
   let present: { oidc: OidcOptions | undefined; auth: Auth } | undefined;
-  /** The library with the settings in force. */
-  function current(): Auth {
+  /** The library with the provider that is set. It waits for the provider, so all else is without it. */
+  function withProvider(): Auth {
     const oidc = oidcOptionsOf(settings());
     if (present === undefined || !isDeepStrictEqual(present.oidc, oidc))
       present = { oidc, auth: createAuth({ ...common, oidc, onClaims, signedInByProvider }) };
@@ -123,9 +124,9 @@ export async function createSignIn({
       createAuth({ ...common, url: base(), oidc, onClaims: verified, isTest: true, signedInByProvider }),
     now: () => clock.epoch(),
   });
-  const { password } = await current().$context;
+  const { password } = await auth.$context;
   const limit = (caller: string) => takeFrom(limits.byAddress, callerOf(caller), tooManyAttempts);
-  const identifyBySession = (request: FastifyRequest) => identify(request, current(), database, url);
+  const identifyBySession = (request: FastifyRequest) => identify(request, auth, database, url);
   await ensureOperator(database, now());
   await addIssuers(database, oidcOptionsOf(settings()));
   const retention = new PeriodicTask({
@@ -138,7 +139,7 @@ export async function createSignIn({
   });
   return {
     handlers: {
-      ...meHandlers({ auth: current(), passwords: limits.passwords, links, mail, limit }),
+      ...meHandlers({ auth, passwords: limits.passwords, links, mail, limit }),
       ...userHandlers({
         links,
         oidc: () => (oidcOptionsOf(settings()) === undefined ? null : settings().oidcName),
@@ -155,7 +156,8 @@ export async function createSignIn({
     identify: identifyBySession,
     addRoutes: (server) =>
       addSignInRoutes(server, {
-        auth: current,
+        auth,
+        withProvider,
         tests,
         identify: identifyBySession,
         url,
