@@ -5,12 +5,16 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 import { openCatalogue } from "#catalogue/log.ts";
 import { systemClock } from "#service/clock.ts";
 import { serviceConfigOf, serviceSettings } from "#service/config.ts";
+import { boundFetch } from "#service/public-agent.ts";
 import { connectRedis } from "#service/redis.ts";
 import { SecretFiles } from "#service/secret-files.ts";
 import { runProcess } from "#service/startup.ts";
 import { version } from "#service/version.ts";
+import { providerMs } from "./bounds.ts";
 import { controlConfigOf, controlSettings } from "./config.ts";
 import { createControl } from "./control.ts";
+
+boundFetch(providerMs);
 
 await runProcess("control", async (log) => {
   const secrets = new SecretFiles(process.env, serviceSettings, controlSettings);

@@ -5,8 +5,9 @@
 import { lookup as resolve } from "node:dns";
 import { isIP, type LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
-import { Agent, buildConnector } from "undici";
+import { Agent, buildConnector, setGlobalDispatcher } from "undici";
 import type { Setting } from "./config.ts";
+import { isMetadataAddress } from "./networks.ts";
 import { StartupFault } from "./startup.ts";
 
 export type Network = [ipaddr.IPv4 | ipaddr.IPv6, number];
@@ -51,9 +52,12 @@ export function isReachable(address: string, networks: readonly Network[]): bool
 
 /** False for a literal address that is not reachable. A name is looked up at each connection. */
 export const isPublicHost = (hostname: string, networks: readonly Network[]): boolean => {
-  const literal = hostname.replace(/^\[|\]$/g, "");
+  const literal = literalOf(hostname);
   return isIP(literal) === 0 || isReachable(literal, networks);
 };
+
+/** IPv6 addresses have brackets in a URL. */
+const literalOf = (hostname: string): string => hostname.replace(/^\[|\]$/g, "");
 
 /** No address of a name may be used. */
 export class Unreachable extends Error {
@@ -78,19 +82,32 @@ export const lookupOf =
  * checked when the connection is made, so a name that changes its address gains nothing. Requests
  * of other addresses reject with `Unreachable`, or with an error whose cause it is.
  */
-export function createPublicAgent(
+export const createPublicAgent = (
   networks: readonly Network[],
   { timeout, connections }: { timeout: number; connections: number },
-): Agent {
-  const lookup = lookupOf((address) => isReachable(address, networks));
-  const connect = buildConnector({ lookup, timeout });
-  return new Agent({
+): Agent =>
+  new Agent({
     connections,
     pipelining: 1,
-    connect(options, callback) {
-      // A literal address is never looked up.
-      if (!isPublicHost(options.hostname, networks)) callback(new Unreachable(), null);
-      else connect(options, callback);
-    },
+    connect: connectorOf((address) => isReachable(address, networks), timeout),
   });
+
+function connectorOf(mayUse: (address: string) => boolean, timeout: number): buildConnector.connector {
+  const connect = buildConnector({ lookup: lookupOf(mayUse), timeout });
+  return (options, callback) => {
+    // A literal address is never looked up.
+    const literal = literalOf(options.hostname);
+    if (isIP(literal) !== 0 && !mayUse(literal)) callback(new Unreachable(), null);
+    else connect(options, callback);
+  };
+}
+
+/**
+ * The built-in `fetch`, which libraries call, then never reaches a metadata server of a cloud, also
+ * by a redirect, and does not wait longer than `timeout` for a connection, the head of an answer or
+ * more of its body. In milliseconds.
+ */
+export function boundFetch(timeout: number): void {
+  const connect = connectorOf((address) => !isMetadataAddress(address), timeout);
+  setGlobalDispatcher(new Agent({ connect, headersTimeout: timeout, bodyTimeout: timeout }));
 }

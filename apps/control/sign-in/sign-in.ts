@@ -111,7 +111,7 @@ export async function createSignIn({
   };
   const auth = createAuth({ ...common, oidc: undefined, onClaims, signedInByProvider });
   let present: { oidc: OidcOptions | undefined; auth: Auth } | undefined;
-  /** The library with the provider that is set. It waits for the provider, so all else is without it. */
+  /** With the provider that is set. It waits for the provider, so all else is without it. */
   function withProvider(): Auth {
     const oidc = oidcOptionsOf(settings());
     if (present === undefined || !isDeepStrictEqual(present.oidc, oidc))
