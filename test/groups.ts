@@ -66,7 +66,7 @@ const groups = {
   worker: [
     "simulator/{batches,faults,main,prompt-cache,rate-limits,realtime,server}.test.ts",
     "worker/{attachments,preparation,routing}/*.test.ts",
-    "worker/upstream/{connections,session-call,upstreams}.test.ts",
+    "worker/upstream/{connections,session-call,upstreams,vendor-batches}.test.ts",
     "worker/*.test.ts",
   ],
 } satisfies Record<string, readonly string[]>;

@@ -358,6 +358,8 @@ export const announcementsReadMax = 1_000;
 /** One call of a vendor's API of batches: two of them are in the time of control's call. */
 export const vendorCallMs = 25_000;
 export const vendorCallBytesMax = 8 << 20;
+/** Bytes of a vendor's batch, all of which Redis and a worker have at once; Gemini takes 20 MB. */
+export const vendorRequestsBytesMax = 16 << 20;
 /** The most bytes of one answer of a vendor's batch, and of those that are in Redis at once. */
 export const vendorAnswerBytesMax = 64 << 20;
 export const vendorAnswersBytesMax = 2 << 20;

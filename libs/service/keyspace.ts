@@ -146,7 +146,7 @@ export function keyspaceOf(namespace: string, protocols: Protocols = ownProtocol
     workerAnswer: (id: string) => `${namespace}:worker-answer:${id}`,
     /**
      * Hash: the place of a request in a chunk of a batch → its body for the vendor's batch;
-     * `target` → where it is sent (JSON, libs/relay/vendor-batch.ts).
+     * `target` → where it is sent (JSON, libs/service/vendor-batch.ts), `bytes` → their sum.
      */
     vendorRequests: (batch: string) => `${namespace}:vendor-requests:${batch}`,
     /** Hash: the place of a request in a chunk of a batch → the body of its answer. */

@@ -4,7 +4,14 @@ import { listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { memberSpanOf } from "#wire/json/spans.ts";
 import { linesOf } from "#wire/lines.ts";
 import { vendorAnswerBytesMax, vendorPagesMax, vendorSubmitSpanMs } from "../bounds.ts";
-import { type VendorAnswerLine, type VendorBatchApi, type VendorCalls, VendorUnclear } from "./vendor-calls.ts";
+import {
+  idIn,
+  placeIn,
+  type VendorAnswerLine,
+  type VendorBatchApi,
+  type VendorCalls,
+  VendorUnclear,
+} from "./vendor-calls.ts";
 
 const batchesPath = "/messages/batches";
 const pageSize = 100;
@@ -25,8 +32,7 @@ export const anthropicBatches: VendorBatchApi = {
       Buffer.from("}"),
     ]);
     const body = Buffer.concat([Buffer.from('{"requests":['), ...parts, Buffer.from("]}")]);
-    const { id } = await calls.call({ method: "POST", path: batchesPath, body });
-    return String(id);
+    return idIn(await calls.call({ method: "POST", path: batchesPath, body }));
   },
 
   /** Only the results of a batch tell its name. */
@@ -89,6 +95,6 @@ function answerIn(line: Buffer): VendorAnswerLine | undefined {
   const { custom_id: customId, result } = parsedObject(line) ?? {};
   if (objectOf(result).type !== "succeeded") return undefined;
   const span = memberSpanOf(line, ["result", "message"]);
-  const [, place] = /-(\d+)$/.exec(String(customId)) ?? [];
-  return span && place !== undefined ? { place: Number(place), body: line.subarray(span.start, span.end) } : undefined;
+  const place = placeIn(/^[0-9a-f]{40}-(\d+)$/.exec(String(customId))?.[1]);
+  return span && place !== undefined ? { place, body: line.subarray(span.start, span.end) } : undefined;
 }

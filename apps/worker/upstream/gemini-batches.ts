@@ -3,7 +3,7 @@ import { elementsOf } from "#wire/elements.ts";
 import { listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { memberSpanOf } from "#wire/json/spans.ts";
 import { vendorAnswerBytesMax, vendorCallBytesMax, vendorPagesMax } from "../bounds.ts";
-import type { VendorAnswerLine, VendorBatchApi } from "./vendor-calls.ts";
+import { placeIn, type VendorAnswerLine, type VendorBatchApi } from "./vendor-calls.ts";
 
 const callForm = /^(\/models\/.+):generateContent$/;
 const pageSize = 100;
@@ -70,5 +70,6 @@ function nameIn({ name }: Record<string, unknown>): string {
 function answerIn(element: Buffer): VendorAnswerLine | undefined {
   const { metadata } = parsedObject(element) ?? {};
   const span = memberSpanOf(element, ["response"]);
-  return span && { place: Number(objectOf(metadata).key), body: element.subarray(span.start, span.end) };
+  const place = placeIn(objectOf(metadata).key);
+  return span && place !== undefined ? { place, body: element.subarray(span.start, span.end) } : undefined;
 }

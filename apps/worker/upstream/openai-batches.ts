@@ -5,6 +5,8 @@ import { memberSpanOf } from "#wire/json/spans.ts";
 import { linesOf } from "#wire/lines.ts";
 import { vendorAnswerBytesMax, vendorPagesMax } from "../bounds.ts";
 import {
+  idIn,
+  placeIn,
   type VendorAnswerLine,
   type VendorBatchApi,
   type VendorCalls,
@@ -31,25 +33,24 @@ export const openAiBatches: VendorBatchApi = {
   takes: ({ path, headers = {} }) => paths.has(path) && Object.keys(headers).length === 0,
 
   async submit(calls, batch) {
-    const file = await calls.call({ method: "POST", path: "/files", ...formOf(batch) });
+    const file = idIn(await calls.call({ method: "POST", path: "/files", ...formOf(batch) }));
     const body = {
-      input_file_id: file.id,
+      input_file_id: file,
       endpoint: `/v1${batch.target.path}`,
       completion_window: "24h",
       metadata: { [nameField]: batch.name },
     };
     try {
-      const created = await calls.call({ method: "POST", path: "/batches", body: Buffer.from(JSON.stringify(body)) });
-      return String(created.id);
+      return idIn(await calls.call({ method: "POST", path: "/batches", body: Buffer.from(JSON.stringify(body)) }));
     } catch (error) {
-      if (error instanceof VendorRefusal) await deleteFile(calls, file.id).catch(() => undefined);
+      if (error instanceof VendorRefusal) await deleteFile(calls, file).catch(() => undefined);
       throw error;
     }
   },
 
   async find(calls, name) {
     const batch = await firstOf(calls, "/batches?", ({ metadata }) => objectOf(metadata)[nameField] === name);
-    if (batch !== undefined) return String(batch.id);
+    if (batch !== undefined) return idIn(batch);
     const file = await firstOf(calls, "/files?purpose=batch&", ({ filename }) => filename === fileNameOf(name));
     if (file !== undefined) await deleteFile(calls, file.id);
     return undefined;
@@ -115,7 +116,8 @@ function answerIn(line: Buffer): VendorAnswerLine | undefined {
   const { status_code: status } = objectOf(response);
   if (typeof status !== "number" || status < 200 || status > 299) return undefined;
   const span = memberSpanOf(line, ["response", "body"]);
-  return span && { place: Number(customId), body: line.subarray(span.start, span.end) };
+  const place = placeIn(customId);
+  return span && place !== undefined ? { place, body: line.subarray(span.start, span.end) } : undefined;
 }
 
 /** RFC 7578. */

@@ -15,7 +15,13 @@ import {
   vendorTargetField,
 } from "#service/vendor-batch.ts";
 import { boundedBytes } from "#wire/bounded-bytes.ts";
-import { vendorAnswersBytesMax, vendorCallBytesMax, vendorCallMs, vendorRequestsLifeMs } from "../bounds.ts";
+import {
+  vendorAnswersBytesMax,
+  vendorCallBytesMax,
+  vendorCallMs,
+  vendorRequestsBytesMax,
+  vendorRequestsLifeMs,
+} from "../bounds.ts";
 import { anthropicBatches } from "./anthropic-batches.ts";
 import { geminiBatches } from "./gemini-batches.ts";
 import { openAiBatches } from "./openai-batches.ts";
@@ -28,6 +34,9 @@ import {
   VendorUnclear,
 } from "./vendor-calls.ts";
 
+/** The field of the hash of requests with the bytes of all of them. */
+const bytesField = "bytes";
+
 export type VendorLine = NonNullable<GenerationJob["vendorBatch"]>;
 
 const apis: Partial<Record<CatalogueUpstream["dialect"], VendorBatchApi>> = {
@@ -37,8 +46,8 @@ const apis: Partial<Record<CatalogueUpstream["dialect"], VendorBatchApi>> = {
   "openai-responses": openAiBatches,
 };
 
-const apiOf = ({ batchApi, authentication, dialect }: CatalogueUpstream): VendorBatchApi | undefined =>
-  batchApi && authentication !== "aws" && authentication !== "google" ? apis[dialect] : undefined;
+const apiOf = ({ authentication, dialect }: CatalogueUpstream): VendorBatchApi | undefined =>
+  authentication !== "aws" && authentication !== "google" ? apis[dialect] : undefined;
 
 /** Where a request is sent in a batch of the vendor; undefined if that is not possible. */
 export function vendorTargetOf(
@@ -46,7 +55,8 @@ export function vendorTargetOf(
   model: string,
   request: UpstreamRequest,
 ): VendorTarget | undefined {
-  if (!Buffer.isBuffer(request.body) || apiOf(upstream)?.takes(request) !== true) return undefined;
+  if (!upstream.batchApi || !Buffer.isBuffer(request.body) || apiOf(upstream)?.takes(request) !== true)
+    return undefined;
   return {
     upstream: upstream.name,
     credential: credentialNamesOf(upstream)[0] ?? null,
@@ -71,15 +81,27 @@ export class VendorBatches {
   }
 
   /**
-   * Puts a request into a batch. False if the batch has another target: that of its first request.
+   * Puts a request into a batch. False if the batch has another target, that of its first request,
+   * or no room for it.
    */
   async defer({ name, place }: VendorLine, target: VendorTarget, body: Buffer): Promise<boolean> {
     const { redis, keyspace } = this.#options;
     const key = keyspace.vendorRequests(name);
     const text = JSON.stringify(target);
-    await redis.hsetnx(key, vendorTargetField, text);
-    if ((await redis.hget(key, vendorTargetField)) !== text) return false;
-    await redis.multi().hset(key, String(place), body).pexpire(key, vendorRequestsLifeMs).exec();
+    // The bytes are counted first, so that all workers together put no more into Redis.
+    const replies = await redis
+      .multi()
+      .hsetnx(key, vendorTargetField, text)
+      .hget(key, vendorTargetField)
+      .hincrby(key, bytesField, body.length)
+      .pexpire(key, vendorRequestsLifeMs)
+      .exec();
+    const [, first, bytes] = (replies ?? []).map(([, result]) => result);
+    if (first !== text || Number(bytes) > vendorRequestsBytesMax) {
+      await redis.hincrby(key, bytesField, -body.length);
+      return false;
+    }
+    await redis.hset(key, String(place), body);
     return true;
   }
 
@@ -93,7 +115,8 @@ export class VendorBatches {
   async run(call: VendorBatchCall): Promise<VendorBatchAnswer> {
     const upstream = this.#options.catalogue().upstreams.get(call.target.upstream);
     const api = upstream && apiOf(upstream);
-    if (upstream === undefined || api === undefined)
+    // A batch that the vendor has is read also when the catalogue does not allow further ones.
+    if (upstream === undefined || api === undefined || (call.action === "submit" && !upstream.batchApi))
       return { kind: "refused", message: "The catalogue has no such upstream with `batchApi` any more." };
     try {
       return await this.#run(call, api, this.#callsOf(upstream, call.target));
@@ -115,7 +138,7 @@ export class VendorBatches {
         const stored = await redis.hgetallBuffer(keyspace.vendorRequests(name));
         const requests = new Map(
           Object.entries(stored).flatMap(([field, body]) =>
-            field === vendorTargetField ? [] : [[Number(field), body] as const],
+            field === vendorTargetField || field === bytesField ? [] : [[Number(field), body] as const],
           ),
         );
         if (requests.size === 0) return { kind: "refused", message: "Redis has lost the requests." };
@@ -150,7 +173,7 @@ export class VendorBatches {
     let bytes = 0;
     let isWhole = true;
     await redis.unlink(key);
-    await api.readAnswers(calls, id, async ({ place, body }) => {
+    const reading = api.readAnswers(calls, id, async ({ place, body }) => {
       if (!wanted.delete(place)) return true;
       isWhole = bytes === 0 || bytes + body.length <= vendorAnswersBytesMax;
       if (!isWhole) return false;
@@ -158,6 +181,11 @@ export class VendorBatches {
       await redis.hset(key, String(place), body);
       stored.push(place);
       return true;
+    });
+    await reading.catch((error) => {
+      // Answers before the break are taken, so that the next reading begins with others.
+      if (stored.length === 0) throw error;
+      isWhole = false;
     });
     if (stored.length > 0) await redis.pexpire(key, vendorRequestsLifeMs);
     return { kind: "ended", places: stored, isWhole };

@@ -28,6 +28,16 @@ export class VendorRefusal extends Error {
   }
 }
 
+/** The vendor's id of what a call has created. Rejects an answer without one. */
+export function idIn({ id }: Record<string, unknown>): string {
+  if (typeof id !== "string" || id === "") throw new Error("the vendor's answer has no id");
+  return id;
+}
+
+/** The place of a request that has this id; undefined for an id that the gateway does not give. */
+export const placeIn = (id: unknown): number | undefined =>
+  typeof id === "string" && /^(0|[1-9]\d{0,8})$/.test(id) ? Number(id) : undefined;
+
 /** A batch that runs may be the one that is looked for. */
 export class VendorUnclear extends Error {}
 
