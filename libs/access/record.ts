@@ -8,7 +8,8 @@ import { priorityNames } from "./priority.ts";
 
 const time = (description: string) => Type.Integer({ minimum: 0, description });
 
-export const accountForm = /^[0-9A-Za-z._@-]{1,100}$/;
+/** Paths of the API have names of accounts, and no path can have `.` or `..`. */
+export const accountForm = /^(?!\.{1,2}$)[0-9A-Za-z._@-]{1,100}$/;
 
 /**
  * A name that people can read: with a visible character, and neither control characters nor ones

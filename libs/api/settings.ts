@@ -22,16 +22,17 @@ import type { Operation } from "./operation.ts";
 import { email } from "./people.ts";
 
 /** An origin, or nothing. */
-export const originPattern = /^(https?:\/\/[^/?#\s]+)?$/;
+export const originPattern = /^(https?:\/\/[^/?#@\s]+)?$/;
 export const mailServerPattern = /^smtps?:\/\/\S+$/;
 export const webhookPattern = /^https?:\/\/\S+$/;
 export const webhookSecretPattern = /^\S{24,200}$/;
-export const issuerPattern = /^(https?:\/\/\S+)?$/;
+/** An address without a person, a query or a fragment. */
+export const issuerPattern = /^(https?:\/\/[^\s@?#/]+(\/[^\s?#]*)?)?$/;
 export const clientSecretPattern = /^\S{1,2000}$/;
 export const claimPattern = /^\S{1,200}$/;
 /** Such as `eng=acme:member, ops=acme:owner`. */
 export const oidcMappingPattern =
-  /^(\s*[^,=]{1,200}=[0-9A-Za-z._@-]{1,100}:(owner|member|reader)\s*(,(?=.)|$)){0,200}$/;
+  /^(\s*[^,=]{1,200}=(?!\.{1,2}:)[0-9A-Za-z._@-]{1,100}:(owner|member|reader)\s*(,(?=.)|$)){0,200}$/;
 /** Days that usage records are kept, at least and at most. */
 export const usageDaysBounds = { minimum: 1, maximum: 3_650 } as const;
 /** The same for the audit log; 0 keeps it for ever. */

@@ -257,11 +257,17 @@ onPostgres("a test belongs to its operator, and the provider's secret is in no a
   for (const wrong of [
     { oidcIssuer: "http://169.254.169.254" },
     { oidcIssuer: "ftp://host" },
+    { oidcIssuer: "https://user:password@host" },
+    { oidcIssuer: "https://host/?a=b" },
+    { gatewayUrl: "https://user:password@host" },
+    { oidcMapping: "eng=..:owner" },
     { oidcMapping: "eng=acme:operator" },
     { oidcMapping: "eng=acme" },
     { oidcClientSecret: "with space" },
   ])
     assert.equal((await call(operator, "PATCH", "/api/v1/settings", wrong)).status, 400, JSON.stringify(wrong));
+  for (const id of [".", ".."])
+    assert.equal((await api.machine("POST", "/accounts", { id, name: id })).status, 400, "no path can name it");
   assert.equal((await call(operator, "PATCH", "/api/v1/settings", body)).status, 200);
   await call(operator, "GET", "/api/v1/settings");
   await call(operator, "GET", "/api/v1/audit");
