@@ -5,7 +5,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { concurrency, runWithKills, victims } from "./kills.ts";
+import { concurrency, dialectNames, runWithKills, victims } from "./kills.ts";
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e9));
 const lines = Number(process.env.LINES ?? 3_000);
@@ -24,10 +24,11 @@ for (const killed of [...victims.map((victim) => [victim]), victims])
 /** Lines of one chunk, which is one batch of the vendor. */
 const chunkLines = 200;
 
-test(`kills of all, with batches of the vendor, seed ${seed}`, { timeout: 600_000 }, async (context) => {
-  const result = await runWithKills({ seed, lines, kills, victims, batchApi: true });
-  const row = ["all of them, with `batchApi`", lines, result.kills, result.resultsInOrder, result.records];
-  context.diagnostic(`| ${[...row, result.additionalCalls].join(" | ")} |`);
-  assert.equal(result.records, lines);
-  assert.ok(result.additionalCalls <= result.kills * concurrency * chunkLines, `${result.additionalCalls}`);
-});
+for (const dialect of dialectNames)
+  test(`kills of all, with batches of the vendor, ${dialect}, seed ${seed}`, { timeout: 600_000 }, async (context) => {
+    const result = await runWithKills({ seed, lines, kills, victims, batchApi: true, dialect });
+    const row = [`all, with batches of ${dialect}`, lines, result.kills, result.resultsInOrder, result.records];
+    context.diagnostic(`| ${[...row, result.additionalCalls].join(" | ")} |`);
+    assert.equal(result.records, lines);
+    assert.ok(result.additionalCalls <= result.kills * concurrency * chunkLines, `${result.additionalCalls}`);
+  });

@@ -12,6 +12,8 @@ import { join } from "node:path";
 import { buffer, text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import OpenAI, { toFile } from "openai";
+import { AnthropicBatches } from "../../../apps/simulator/batches/anthropic.ts";
+import { GeminiBatches } from "../../../apps/simulator/batches/gemini.ts";
 import { OpenAiBatches } from "../../../apps/simulator/batches/openai.ts";
 import { bodyValueOf } from "../../../apps/simulator/request-body.ts";
 import { type Role, startGateway, startRole } from "../../support/gateway.ts";
@@ -29,6 +31,7 @@ interface KillsOptions {
   victims: readonly Victim[];
   /** The upstream has batches of its own. */
   batchApi?: boolean;
+  dialect?: Dialect;
   /** The time between two kills is at random up to this. */
   pauseMsMax?: number;
 }
@@ -54,18 +57,60 @@ function randomOf(start: number): () => number {
   };
 }
 
-const catalogueOf = (upstream: string, batchApi: boolean) => `
+/** The simulator asks for it. */
+const vendorHeaders = { "anthropic-version": "2023-06-01" };
+
+/** The APIs of upstreams. */
+const dialects = {
+  "openai-chat": {
+    base: "/v1",
+    Batches: OpenAiBatches,
+    lineIn: ({ messages }: { messages: { content: string }[] }) => messages[0]?.content,
+    answer: (text: string) => ({
+      ...{ id: "chatcmpl-1", object: "chat.completion", created: 1, model: "counted" },
+      choices: [{ index: 0, message: { role: "assistant", content: text }, finish_reason: "stop" }],
+      usage: { prompt_tokens: 10, completion_tokens: 10, total_tokens: 20 },
+    }),
+  },
+  "anthropic-messages": {
+    base: "/v1",
+    Batches: AnthropicBatches,
+    lineIn: ({ messages }: { messages: { content: string | { text: string }[] }[] }) => {
+      const content = messages[0]?.content;
+      return typeof content === "string" ? content : content?.[0]?.text;
+    },
+    answer: (text: string) => ({
+      ...{ id: "msg_1", type: "message", role: "assistant", model: "counted" },
+      ...{ content: [{ type: "text", text }], stop_reason: "end_turn", stop_sequence: null },
+      usage: { input_tokens: 10, output_tokens: 10 },
+    }),
+  },
+  gemini: {
+    base: "/v1beta",
+    Batches: GeminiBatches,
+    lineIn: ({ contents }: { contents: { parts: { text: string }[] }[] }) => contents[0]?.parts[0]?.text,
+    answer: (text: string) => ({
+      candidates: [{ index: 0, content: { role: "model", parts: [{ text }] }, finishReason: "STOP" }],
+      usageMetadata: { promptTokenCount: 10, candidatesTokenCount: 10, totalTokenCount: 20 },
+    }),
+  },
+};
+type Dialect = keyof typeof dialects;
+export const dialectNames = Object.keys(dialects) as Dialect[];
+
+const catalogueOf = (upstream: string, { batchApi, dialect }: { batchApi: boolean; dialect: Dialect }) => `
 groups:
   default: { models: ["*"] }
 upstreams:
-  counted: { dialect: openai-chat, batchApi: ${batchApi}, circuitBreakerFailuresMax: 0, baseUrl: "${upstream}/v1" }
+  counted: { dialect: ${dialect}, batchApi: ${batchApi}, circuitBreakerFailuresMax: 0, baseUrl: "${upstream}" }
 models:
   - { id: test/model, prices: { inputPerMillion: 1000, outputPerMillion: 1000 }, route: [{ upstream: counted, model: counted }] }
 `;
 
 /** An upstream that counts the calls of each line, alone and in batches. */
-async function startUpstream(calls: Map<string, number>) {
-  const batches = new OpenAiBatches(async (path, body) => {
+async function startUpstream(calls: Map<string, number>, dialect: Dialect) {
+  const { base, Batches, lineIn, answer } = dialects[dialect];
+  const batches = new Batches(async (path, body) => {
     const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`, {
       method: "POST",
       body,
@@ -78,30 +123,18 @@ async function startUpstream(calls: Map<string, number>) {
     if (batches.serves(method, path)) {
       const read = await bodyValueOf(await buffer(request), headers["content-type"]);
       const body = read.kind === "ok" ? read.value : undefined;
-      const answer = batches.answer({ method, path, query, body, headers: {} });
-      response.end(typeof answer === "string" ? answer : JSON.stringify(answer));
+      const batch = batches.answer({ method, path, query, body, headers: vendorHeaders });
+      response.end(typeof batch === "string" ? batch : JSON.stringify(batch));
       return;
     }
-    const { messages = [] } = JSON.parse((await text(request)) || "{}") as { messages?: { content: string }[] };
-    const line = messages[0]?.content ?? "";
+    const line = lineIn(JSON.parse(await text(request))) ?? "";
     calls.set(line, (calls.get(line) ?? 0) + 1);
     await delay(60);
-    const message = { role: "assistant", content: `answer to ${line}` };
-    const usage = { prompt_tokens: 10, completion_tokens: 10, total_tokens: 20 };
-    response.writeHead(200, { "content-type": "application/json" }).end(
-      JSON.stringify({
-        id: "chatcmpl-1",
-        object: "chat.completion",
-        created: 1,
-        model: "counted",
-        choices: [{ index: 0, message, finish_reason: "stop" }],
-        usage,
-      }),
-    );
+    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(answer(`answer to ${line}`)));
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${base}`,
     close: () => {
       server.closeAllConnections();
       server.close();
@@ -111,7 +144,7 @@ async function startUpstream(calls: Map<string, number>) {
 
 /** Rejects if a line has no result or several, or a wrong one. */
 export async function runWithKills(options: KillsOptions): Promise<KillsResult> {
-  const { seed, lines, pauseMsMax = 1_500 } = options;
+  const { seed, lines, pauseMsMax = 1_500, batchApi = false, dialect = "openai-chat" } = options;
   const random = randomOf(seed);
   await using opened = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "sluice-kills-"));
@@ -119,12 +152,12 @@ export async function runWithKills(options: KillsOptions): Promise<KillsResult> 
   const INTERNAL_SECRET = "the secret of ingress and control in tests";
   const CONTROL_INTERNAL_URL = `unix:${join(directory, "control.sock")}`;
   const calls = new Map<string, number>();
-  const upstream = await startUpstream(calls);
+  const upstream = await startUpstream(calls, dialect);
   opened.defer(() => upstream.close());
   const usage = { USAGE_DIRECTORY: join(directory, "usage") };
   const gateway = opened.use(
     await startGateway({
-      catalogue: catalogueOf(upstream.url, options.batchApi === true),
+      catalogue: catalogueOf(upstream.url, { batchApi, dialect }),
       processes: "workers",
       ingresses: 0,
       isDurable: true,
