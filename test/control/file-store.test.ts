@@ -10,6 +10,7 @@ import { pino } from "pino";
 import { DirectoryStore } from "#objects/directory-store.ts";
 import { fileSilenceMs, uploadMs } from "../../apps/control/bounds.ts";
 import type { Database } from "../../apps/control/database/database.ts";
+import type { FileRow } from "../../apps/control/database/tables.ts";
 import { FileStore } from "../../apps/control/files/file-store.ts";
 import { onBoth } from "./databases.ts";
 
@@ -114,6 +115,37 @@ onBoth("a file whose process was lost while it arrived goes, and so do the parts
   await files.sweep();
   assert.deepEqual(await paths(), []);
   assert.equal((await database.selectFrom("files").selectAll().execute()).length, 0);
+});
+
+onBoth("a file that is removed while it arrives is told so, and nothing is left of it", async (database) => {
+  const { files, advance, paths } = await setUp(database);
+  const failureOf = async (upload: FileRow | undefined, end: () => Promise<unknown>) => {
+    const arriving = done(await files.begin(owner, upload && { upload }));
+    async function* source() {
+      yield Buffer.from("before");
+      await end();
+      yield Buffer.from("after");
+    }
+    return arriving.write(source());
+  };
+  const begin = async () => done(await files.beginUpload(owner, { ...details, bytes: 99n, life_seconds: null }));
+  const sweep = (ms: number) => {
+    advance(ms);
+    return files.sweep();
+  };
+  const [cancelled, joined, slow] = [await begin(), await begin(), await begin()];
+  const failures = [
+    await failureOf(cancelled, () => files.cancelUpload(cancelled)),
+    await failureOf(joined, () => files.join(joined, [])),
+    await failureOf(slow, () => sweep(fileSilenceMs)),
+    await failureOf(undefined, () => sweep(fileSilenceMs)),
+    await failureOf(slow, () => sweep(uploadMs)),
+  ];
+  assert.deepEqual(
+    failures.map((failure) => failure?.code),
+    ["not_found", "not_found", "request_timeout", "request_timeout", "not_found"],
+  );
+  assert.deepEqual(await paths(), []);
 });
 
 onBoth("a file with a chosen id replaces the one with the same", async (database) => {

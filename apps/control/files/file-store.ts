@@ -391,10 +391,26 @@ class ArrivingFile {
       await this.#options.objects.put(this.#row.id, sealChunks(this.#bounds.dataKey, this.#counted(source)));
       return undefined;
     } catch (error) {
+      // A store may fail because the object was removed with its row.
+      const end = await this.#end().catch(() => undefined);
       await this.abandon().catch(() => undefined);
+      if (end !== undefined) return end;
       if (error instanceof Stopped) return error.failure;
       throw error;
     }
+  }
+
+  /** Why the file does not arrive any more; undefined if it does. */
+  async #end(): Promise<Failure | undefined> {
+    const { id, upload } = this.#row;
+    const rows = await this.#options.database
+      .selectFrom("files")
+      .select("state")
+      .where("id", "in", upload === null ? [id] : [id, upload])
+      .execute();
+    const states = rows.map(({ state }) => state);
+    if (states.includes("arriving")) return undefined;
+    return upload === null || states.includes("uploading") ? tooSlow : uploadEnded;
   }
 
   /** The file as others see it from now on, or the part as its upload does. */
