@@ -2,9 +2,15 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { assertAccessible, startConsole } from "../support/console.ts";
+import { catalogueOf } from "../support/gateway.ts";
 import { record } from "./usage-support.ts";
 
-const browser = await startConsole();
+const browser = await startConsole({
+  catalogue: catalogueOf([{ id: "fast", model: "sim-fast" }]).replace(
+    "groups:\n",
+    'groups:\n  limited: { models: ["*"], accountLimits: { budgetPerMonth: 8, requestsPerMinute: 90 } }\n',
+  ),
+});
 after(() => browser[Symbol.asyncDispose]());
 
 test("the page of a key shows what is used of its limits, what remains, and what its account has spent", async () => {
@@ -43,6 +49,17 @@ test("an operator chooses the groups of an account, and sees which models each g
   await assertAccessible(page);
 });
 
+test("the page of an account has its limits with bars", async () => {
+  const body = { account: "default", group: "limited", name: "one of the account" };
+  assert.equal((await browser.control.call("POST", "/keys", body)).status, 201);
+  await using opened = await browser.open("/accounts/default");
+  const { page } = opened;
+  const row = (name: string) => page.getByRole("region", { name: "Limits now" }).getByRole("row", { name });
+  await row("Requests per minute").getByText("0 of 90").waitFor();
+  await row("Budget per month").getByText("$0.00 of $8.00").waitFor();
+  await assertAccessible(page);
+});
+
 test("a key over its budget says so, and its alert is on the start page", async () => {
   const ids = await Promise.all(
     ["spent", "thrifty"].map(async (name) => {
@@ -59,5 +76,6 @@ test("a key over its budget says so, and its alert is on the start page", async 
   await page.getByRole("link", { name: "Start", exact: true }).click();
   // The budget in Redis follows the ledger within a minute, and the alert half a minute later.
   await page.getByText("A budget is spent").waitFor({ timeout: 150_000 });
+  await page.getByRole("navigation").getByRole("img", { name: "Alerts of the last week: 1" }).waitFor();
   await assertAccessible(page);
 });

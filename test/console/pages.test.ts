@@ -37,6 +37,21 @@ test("a session that ends while a page is open leads to the sign-in, and back to
   assert.equal(new URL(page.url()).searchParams.get("to"), "/operations");
 });
 
+test("the first load of the start page has at most 300 kB", async () => {
+  await using opened = await browser.open("/models");
+  const { page } = opened;
+  // The code of other pages is loaded while the browser is idle.
+  await page.addInitScript("globalThis.requestIdleCallback = () => 0");
+  await page.goto(`${browser.control.url}/`);
+  await page.getByRole("heading", { name: "Call a model" }).waitFor();
+  const entries = (await page.evaluate(
+    "performance.getEntries().map(({ name, encodedBodySize = 0 }) => [name, encodedBodySize])",
+  )) as [string, number][];
+  const sizes = entries.filter(([name]) => !name.includes("/api/")).map(([, size]) => size);
+  const bytes = sizes.reduce((sum, size) => sum + size, 0);
+  assert.ok(sizes.length > 5 && bytes > 100_000 && bytes <= 300_000, `${bytes} bytes`);
+});
+
 test("the page and its files: no inline script, strict policy, long caching, nothing secret", async () => {
   const headers = { accept: "text/html" };
   const page = await fetch(`${browser.control.url}/keys`, { headers });

@@ -9,7 +9,13 @@ import { record } from "./usage-support.ts";
 const directory = resolve(import.meta.dirname, "../../docs/pictures");
 const queues = "chat=64,image=8,audio=8,background=16,realtime=16";
 const models = ["gpt-5.2", "claude-opus-4-6", "gemini-3-pro", "gpt-5-mini"];
-const catalogue = catalogueOf(models.map((id) => ({ id, model: "sim-text;rate=60;first=200;tokens=160" })));
+const catalogue = catalogueOf(
+  models.map((id) => {
+    // The second one answers for as long as a picture takes.
+    const tokens = id === models[1] ? 6_000 : 160;
+    return { id, model: `sim-text;rate=60;first=200;tokens=${tokens}` };
+  }),
+);
 const secret = { CREDENTIALS_SECRET: "a secret for the credentials of the pictures" };
 await using browser = await startConsole(
   { catalogue, processes: "all", workers: [queues, queues], environment: secret },
@@ -17,6 +23,7 @@ await using browser = await startConsole(
 );
 const { control, gateway } = browser;
 
+const minuteMs = 60_000;
 const hour = 3_600_000;
 const now = Date.now();
 const wave = (index: number) => 1 + Math.sin(index / 6) ** 2;
@@ -76,7 +83,7 @@ const lineOf = (place: number) =>
     method: "POST",
     url: "/v1/chat/completions",
     body: {
-      model: models[place % 2],
+      model: models[(place % 2) * 2],
       messages: [{ role: "user", content: "Hello" }],
       ...(place % 9 === 0 && { temperature: "hot" }),
     },
@@ -88,9 +95,13 @@ async function createBatch(lines: number): Promise<string> {
   return (await client.batches.create(batch)).id;
 }
 const short = await createBatch(24);
-await until("a batch is over", async () => (await client.batches.retrieve(short)).status === "completed");
+await until("a batch is over", async () => (await client.batches.retrieve(short)).status === "completed", minuteMs);
 const long = await createBatch(300);
-await until("a part is done", async () => ((await client.batches.retrieve(long)).request_counts?.completed ?? 0) > 30);
+await until(
+  "a part is done",
+  async () => ((await client.batches.retrieve(long)).request_counts?.completed ?? 0) > 30,
+  minuteMs,
+);
 await take("batches", "/batches", "Completed with errors");
 await take("batch", `/batches/${long}`, "Failed requests");
 await client.batches.cancel(long);

@@ -463,7 +463,7 @@ for (const { person, name, clicks, prepare, run } of tasks)
   test(`${person}: ${name}`, { timeout: 120_000 }, async () => {
     assert.match(guide, new RegExp(`^\\| ${person} +\\| ${name} +\\| +${clicks} \\|$`, "m"));
     await prepare?.();
-    await using opened = await browser.open("/", { expected: /404/ });
+    await using opened = await browser.open("/", { expected: /404/, reducedMotion: "reduce" });
     let counted = 0;
     await opened.page.exposeFunction("countClick", () => counted++);
     const listen =

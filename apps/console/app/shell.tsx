@@ -1,8 +1,9 @@
 /** The frame of all pages but those of sign-in: navigation, language, colour scheme, the person. */
-import { AppShell, Box, Burger, Group, Menu, NavLink, ScrollArea, Text, UnstyledButton } from "@mantine/core";
+import { AppShell, Badge, Box, Burger, Group, Menu, NavLink, ScrollArea, Text, UnstyledButton } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { type ComponentType, useEffect } from "react";
+import { useRecentAlerts } from "../parts/alerts.ts";
 import {
   AuditIcon,
   BatchIcon,
@@ -97,6 +98,7 @@ export function Shell() {
                 to={to}
                 label={t[text]}
                 leftSection={<Icon />}
+                rightSection={to === "/" && me !== null && <AlertBadge />}
                 active={isHere(to)}
                 variant="subtle"
                 color="var(--mantine-color-text)"
@@ -126,6 +128,19 @@ export function Shell() {
         </Box>
       </AppShell.Main>
     </AppShell>
+  );
+}
+
+/** How many alerts the start page has. */
+function AlertBadge() {
+  const t = useShellTexts();
+  const { length } = useRecentAlerts();
+  return (
+    length > 0 && (
+      <Badge color="red" size="sm" role="img" aria-label={t.alerts(length)}>
+        {length}
+      </Badge>
+    )
   );
 }
 

@@ -16,6 +16,7 @@ const teal: MantineColorsTuple = [
 ];
 
 export const theme = createTheme({
+  respectReducedMotion: true,
   primaryColor: "teal",
   primaryShade: { light: 7, dark: 8 },
   colors: { teal },

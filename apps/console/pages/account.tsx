@@ -9,6 +9,7 @@ import { CopyText } from "../parts/copy.tsx";
 import { ConfirmDialog, FormDialog, openDialog, SecretDialog } from "../parts/dialogs.tsx";
 import { Person } from "../parts/facts.tsx";
 import { EmailField, NameField, SelectField, SwitchField, useField } from "../parts/form.tsx";
+import { AccountLimits } from "../parts/key-limits.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { Empty, Loaded, Page, Section } from "../parts/page.tsx";
 import { DataTable, ListTable, RowButton, useColumns } from "../parts/table.tsx";
@@ -54,6 +55,7 @@ export function Account() {
               </PageLink>
             )}
           </Group>
+          <AccountLimits account={params.account} />
           <Members account={params.account} canManage={isOwner} />
           {isOwner && <Invitations account={params.account} />}
           <ContentStorage account={account} etag={etag} canManage={isOwner} />

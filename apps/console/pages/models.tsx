@@ -10,7 +10,7 @@ import { useRead } from "../app/queries.ts";
 import { useMaybeMe } from "../app/session.ts";
 import type { Catalogue, Model } from "../parts/access.tsx";
 import { Cut } from "../parts/facts.tsx";
-import { FilterMultiSelect, FilterSelect, valuesOf } from "../parts/filters.tsx";
+import { FilterSelect } from "../parts/filters.tsx";
 import { GroupTable } from "../parts/group-table.tsx";
 import { ModelLink, PageLink } from "../parts/link.tsx";
 import { useModelFactsTexts } from "../parts/model-facts.texts.ts";
@@ -28,6 +28,7 @@ import {
   useCapabilityName,
   useHealth,
 } from "../parts/models.tsx";
+import { FilterMultiSelect, valuesOf } from "../parts/multi-filter.tsx";
 import { Empty, Loaded, Page } from "../parts/page.tsx";
 import { type Column, DataTable, useColumns } from "../parts/table.tsx";
 import { useModelsTexts } from "./models.texts.ts";

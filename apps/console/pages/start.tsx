@@ -1,17 +1,17 @@
 /** The first page: today's figures, and all that is needed to call a model. */
 import { Alert, Badge, Button, Group, Paper, Stack, Text, Title } from "@mantine/core";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { type Search, useFilters } from "../app/address.ts";
 import type { Answer } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { type Access, AccessFields, type Catalogue, useAccess } from "../parts/access.tsx";
+import { useRecentAlerts } from "../parts/alerts.ts";
 import { type Client, clientNames, clientsFor, dialectOf, kindOf, snippetsOf } from "../parts/client-code.ts";
 import { openDialog } from "../parts/dialogs.tsx";
 import { Figures, useCurrency } from "../parts/facts.tsx";
 import { FilterSelect } from "../parts/filters.tsx";
-import { KeyForm, showNewKey } from "../parts/key-dialogs.tsx";
 import { AccountLink, ButtonLink, PageLink } from "../parts/link.tsx";
 import { Empty, Failure, Loaded, Page, Section } from "../parts/page.tsx";
 import { Snippets } from "../parts/snippets.tsx";
@@ -20,6 +20,10 @@ import { knownDialect, modules } from "../playground/dialects.ts";
 import { RunCard } from "../playground/run-view.tsx";
 import { isRunning, useRun } from "../playground/use-run.ts";
 import { useStartTexts } from "./start.texts.ts";
+
+/** Loaded when somebody wants a key, so that the page is there sooner. */
+const keyDialogs = () => import("../parts/key-dialogs.tsx");
+const KeyForm = lazy(async () => ({ default: (await keyDialogs()).KeyForm }));
 
 const everyMs = 15_000;
 const prompt = "Hello! Who are you?";
@@ -119,15 +123,13 @@ function Today() {
   );
 }
 
-const weekMs = 604_800_000;
-const alertsMax = 5;
+const alertsShown = 5;
 
-/** Alerts of the last week, with their number; nothing if there are none. */
+/** The newest alerts of the last week, with their number; nothing if there are none. */
 function RecentAlerts() {
   const t = useStartTexts();
   const format = useFormats();
-  const { items = [] } = useRead("listAlerts", { query: { limit: alertsMax } }, { everyMs }).data ?? {};
-  const recent = items.filter(({ at }) => Date.parse(at) > Date.now() - weekMs);
+  const recent = useRecentAlerts();
   if (recent.length === 0) return null;
   return (
     <Section
@@ -140,7 +142,7 @@ function RecentAlerts() {
     >
       <Paper withBorder p="sm">
         <Stack gap={4}>
-          {recent.map(({ id, at, kind, account, subject, detail }) => (
+          {recent.slice(0, alertsShown).map(({ id, at, kind, account, subject, detail }) => (
             <Group key={id} gap="sm">
               <Text fw={600}>{t.kinds[kind]}</Text>
               <Text>{typeof detail.name === "string" ? detail.name : subject}</Text>
@@ -187,12 +189,14 @@ function CallModel({ catalogue }: { catalogue: Catalogue }) {
   const { address } = access;
   const mayCall = may(me, "member");
   const createKey = (
-    <KeyForm
-      onCreated={(key) => {
-        setCreated(key);
-        showNewKey(key);
-      }}
-    />
+    <Suspense>
+      <KeyForm
+        onCreated={async (key) => {
+          setCreated(key);
+          (await keyDialogs()).showNewKey(key);
+        }}
+      />
+    </Suspense>
   );
   return (
     <Paper withBorder p="sm">

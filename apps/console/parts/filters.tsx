@@ -1,9 +1,9 @@
 /** Inputs whose values live in the address. */
-import { MultiSelect, type MultiSelectProps, Select, type SelectProps } from "@mantine/core";
+import { Select, type SelectProps } from "@mantine/core";
 import { useFilters } from "../app/address.ts";
 import { useTexts } from "../app/texts.ts";
 
-interface FilterProps {
+export interface FilterProps {
   /** The name of the field in the address. */
   name: string;
   /** A name that is not drawn beside the input: it stands in the empty input. */
@@ -24,21 +24,3 @@ export function FilterSelect({ name, title, ...props }: FilterProps & SelectProp
     />
   );
 }
-
-/** Any of several values, separated by commas. */
-export function FilterMultiSelect({ name, title, ...props }: FilterProps & MultiSelectProps) {
-  const { search, filter } = useFilters();
-  const values = valuesOf(search[name]);
-  return (
-    <MultiSelect
-      {...(title !== undefined && { "aria-label": title, placeholder: values.length === 0 ? title : "" })}
-      value={values}
-      onChange={(next) => filter({ [name]: next.join(",") || undefined })}
-      clearable
-      clearButtonProps={{ "aria-label": `${title ?? props.label} ×` }}
-      {...props}
-    />
-  );
-}
-
-export const valuesOf = (text: string | undefined): string[] => (text ?? "").split(",").filter((value) => value !== "");

@@ -1,8 +1,9 @@
-/** How much of a key's limits is used now, and what its account has spent. */
+/** How much of the limits of a key or an account is used now, and what the account has spent. */
 import { Group, Progress, Text } from "@mantine/core";
+import { useQueries } from "@tanstack/react-query";
 import type { Answer } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
-import { useRead } from "../app/queries.ts";
+import { read, useRead } from "../app/queries.ts";
 import { useCurrency } from "./facts.tsx";
 import { useKeyLimitsTexts } from "./key-limits.texts.ts";
 import { useLimitsTexts } from "./limits.texts.ts";
@@ -59,6 +60,31 @@ function useLimitColumns() {
   ];
 }
 
+const rowIdOf = ({ scope, subject, limit, max }: Limit) => `${scope} ${subject} ${limit} ${max}`;
+
+/** The limits that all keys of an account in a group share; nothing if there are none. */
+export function AccountLimits({ account }: { account: string }) {
+  const t = useKeyLimitsTexts();
+  const columns = useLimitColumns();
+  const { items = [] } = useRead("listKeys", { query: { account, state: "live", limit: 500 } }).data ?? {};
+  const rows = useQueries({
+    queries: [...new Map(items.map(({ group, id }) => [group, id])).values()].map((key) => ({
+      ...read("getKeyLimits", { params: { key } }),
+      refetchInterval: everyMs,
+    })),
+    combine: (answers) => {
+      const limits = answers.flatMap(({ data }) => data?.limits ?? []).filter(({ scope }) => scope !== "key");
+      return [...new Map(limits.map((limit) => [rowIdOf(limit), limit])).values()];
+    },
+  });
+  if (rows.length === 0) return null;
+  return (
+    <Section title={t.title}>
+      <DataTable label={t.title} columns={columns} rows={rows} rowId={rowIdOf} />
+    </Section>
+  );
+}
+
 export function KeyLimits({ id, account }: { id: string; account: string }) {
   const t = useKeyLimitsTexts();
   const format = useFormats();
@@ -69,13 +95,7 @@ export function KeyLimits({ id, account }: { id: string; account: string }) {
       <Loaded from={useRead("getKeyLimits", { params: { key: id } }, { everyMs })} rows={3}>
         {({ limits, accountSpend }) => (
           <>
-            <DataTable
-              label={t.title}
-              columns={columns}
-              rows={limits}
-              rowId={({ scope, subject, limit }) => `${scope} ${subject} ${limit}`}
-              empty={<Text>{t.none}</Text>}
-            />
+            <DataTable label={t.title} columns={columns} rows={limits} rowId={rowIdOf} empty={<Text>{t.none}</Text>} />
             <Group gap="md">
               <Text>
                 {t.accountSpent} <AccountLink id={account} underline="always" />

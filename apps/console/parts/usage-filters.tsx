@@ -7,7 +7,8 @@ import { type Search, useFilters } from "../app/address.ts";
 import { useList, useRead } from "../app/queries.ts";
 import { useLanguage } from "../app/texts.ts";
 import { useAccounts } from "./accounts.ts";
-import { FilterMultiSelect, FilterSelect, valuesOf } from "./filters.tsx";
+import { FilterSelect } from "./filters.tsx";
+import { FilterMultiSelect, valuesOf } from "./multi-filter.tsx";
 import { type Interval, localTimeOf, type Period, type RangeName, rangeNameOf, rangeNames } from "./periods.ts";
 import { useUsageFiltersTexts } from "./usage-filters.texts.ts";
 

@@ -1,13 +1,22 @@
 /** An answer as it arrives: its text, its figures and its error. */
 import { Alert, Code, Paper, ScrollArea, Stack, Text } from "@mantine/core";
+import { lazy, Suspense } from "react";
 import { useFormats } from "../app/language.tsx";
 import { FigureLine, Money } from "../parts/facts.tsx";
 import { RequestLink } from "../parts/link.tsx";
-import { Markdown } from "../parts/markdown.tsx";
 import { useFault } from "../parts/page.tsx";
 import { tokensPerSecond } from "./run.ts";
 import { useRunViewTexts } from "./run-view.texts.ts";
 import { isRunning, type ShownRun, useCost } from "./use-run.ts";
+
+const LoadedMarkdown = lazy(async () => ({ default: (await import("../parts/markdown.tsx")).Markdown }));
+
+/** Its code is loaded with the first answer; until then the text is plain. */
+export const Markdown = ({ text }: { text: string }) => (
+  <Suspense fallback={<Text style={{ whiteSpace: "pre-wrap" }}>{text}</Text>}>
+    <LoadedMarkdown text={text} />
+  </Suspense>
+);
 
 const isCutOff = (finish: string | undefined) =>
   finish !== undefined && /length|max_|content_filter|safety/i.test(finish);

@@ -3,10 +3,9 @@ import { Button, Code, Group, Image, Paper, SegmentedControl, Stack, Tabs, Text,
 import { type FormEvent, useState } from "react";
 import { type Language, requestCode } from "../parts/client-code.ts";
 import { CodeBlock } from "../parts/copy.tsx";
-import { Markdown } from "../parts/markdown.tsx";
 import { Snippets } from "../parts/snippets.tsx";
 import type { Dialect, DialectRequest, ToolCall, ToolTurn, Turn } from "./conversation.ts";
-import { AnswerText, Lines, Reasoning, RunError, RunFigures, RunNote } from "./run-view.tsx";
+import { AnswerText, Lines, Markdown, Reasoning, RunError, RunFigures, RunNote } from "./run-view.tsx";
 import { useSideTexts } from "./side.texts.ts";
 import type { Sending, Side } from "./use-side.ts";
 
