@@ -17,7 +17,7 @@ import { type BatchDialect, batchFormats } from "./formats.ts";
 
 /**
  * Lines, each with its end. Of both kinds without `kind`. Objects are read one by one; a result
- * that the object store has lost is an error.
+ * that the object store has lost is an error. Requests that still run have none.
  */
 export async function* resultsOf(
   { database, objects }: Pick<BatchContext, "database" | "objects">,
@@ -33,6 +33,7 @@ export async function* resultsOf(
       for (const { place } of lines) places.add(place);
       yield* bytesOf(lines, kind);
     }
+    if (!chunk.is_done) continue;
     const lost = Array.from({ length: chunk.lines }, (_, place) => place).filter((place) => !places.has(place));
     const lines = lost.map((place) => lostResult(dialect, place, lineIdOf(id, chunk.first_line + place)));
     yield* bytesOf(lines, kind);
@@ -57,7 +58,7 @@ async function* chunksOf(database: Database, id: string) {
   for (let last = -1; ; ) {
     const rows = await database
       .selectFrom("batch_chunks")
-      .select(["place", "first_line", "lines", "segments", "outdated"])
+      .select(["place", "first_line", "lines", "segments", "outdated", "is_done"])
       .where("batch_id", "=", id)
       .where("place", ">", last)
       .orderBy("place")

@@ -69,6 +69,11 @@ async function runToEnd(context: BatchContext) {
   }
 }
 
+onPostgres("requests that have not run yet are not lost", async (database) => {
+  const { context, batch } = await acceptedBatch(database);
+  assert.deepEqual(await Array.fromAsync(resultsOf(context, batch)), []);
+});
+
 onPostgres("lines whose input is lost fail, and the batch ends", async (database) => {
   const { context } = await acceptedBatch(database);
   await context.objects.delete(account, [objectNames.input(id, 1, 1)]);
