@@ -66,7 +66,7 @@ test("every secret setting can be in a file, and no fault shows its value", () =
   );
   assert.ok(secrets.length >= 7);
   for (const { variable, bounds, read } of secrets) {
-    const short = "Sh\u00f6rt";
+    const short = "Sh \u00f6rt";
     const { environment } = new SecretFiles(
       { [`${variable}_FILE`]: fileWith(`${short}\n`) },
       controlSettings,
