@@ -43,14 +43,15 @@ execFileSync(process.execPath, ["-e", 'import("./test/support/gateway.ts"); impo
   cwd: root,
   stdio: "inherit",
 });
+const files = testFiles();
 const preloaded = ["support/properties.ts", "support/exit-watch.ts"];
 const results = run({
-  files: testFiles(),
+  files,
   concurrency: processes,
   timeout: fileMsMax,
   execArgv: preloaded.flatMap((file) => ["--import", new URL(file, import.meta.url).href]),
 });
-const unfinished = new Set(testFiles());
+const unfinished = new Set(files);
 results.on("test:fail", () => {
   process.exitCode = 1;
 });

@@ -94,6 +94,8 @@ export const limitRows: readonly (LimitRow & { name: LimitName; option: LimitOpt
 ).map(([name, row]) => ({ name: name as LimitName, ...row }));
 
 export const limitNames = Object.keys(limitTable) as LimitName[];
+/** The owners of limits. */
+export const limitScopes = ["key", "group", "account", "tag", "model"] as const;
 
 /** Amounts of money have decimals, all other counts are integers. */
 export const limitSchemaOf = ({ counter, minimum, maximum, description }: LimitRow) =>

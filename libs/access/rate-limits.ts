@@ -11,9 +11,9 @@ import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
 import { Batches } from "./batches.ts";
 import { forgottenMax, knownMax, renewalsMax, settledMs } from "./bounds.ts";
-import { hasLimit, type LimitName, type Limits, limitRows, limitsCount } from "./limits.ts";
+import { hasLimit, type LimitName, type Limits, limitRows, type limitScopes, limitsCount } from "./limits.ts";
 import { admitScript, readScript, renewScript, settleScript } from "./rate-limit-scripts.ts";
-import type { KeyRecord } from "./record.ts";
+import { type KeyRecord, namesModel } from "./record.ts";
 
 export type { LimitName, Limits };
 
@@ -22,7 +22,7 @@ export type { LimitName, Limits };
  * limits. Budgets are in units of the catalogue's currency.
  */
 export interface LimitedSubject {
-  readonly scope: "key" | "group" | "account" | "tag" | "model";
+  readonly scope: (typeof limitScopes)[number];
   /** The id of a key, the name of a group or an account, or `partNameOf`. */
   readonly name: string;
   readonly limits: Limits;
@@ -56,9 +56,7 @@ export const limitedTagsOf = ({ tagLimits = {} }: GroupLimits, tags: readonly st
 
 /** The ids and prefixes with limits that a model belongs to. */
 export const limitedModelsOf = ({ modelLimits = {} }: GroupLimits, model: string): string[] =>
-  Object.keys(modelLimits).filter((name) =>
-    name.endsWith("*") ? model.startsWith(name.slice(0, -1)) : name === model,
-  );
+  Object.keys(modelLimits).filter((name) => namesModel(name, model));
 
 /** The expected use of a generation. */
 export interface Estimate {

@@ -108,11 +108,12 @@ export function stateOf(
 
 /** Whether the key's own list allows a model. Its group must allow the model too. */
 export function allowsModel({ models }: Pick<KeyRecord, "models">, id: string): boolean {
-  return (
-    models === undefined ||
-    models.some((pattern) => (pattern.endsWith("*") ? id.startsWith(pattern.slice(0, -1)) : id === pattern))
-  );
+  return models === undefined || models.some((pattern) => namesModel(pattern, id));
 }
+
+/** Whether this is the id of the model, or a prefix of it followed by `*`. */
+export const namesModel = (pattern: string, id: string): boolean =>
+  pattern.endsWith("*") ? id.startsWith(pattern.slice(0, -1)) : id === pattern;
 
 /**
  * Whether a record replaces another one of the same key: a revocation is final, and a higher

@@ -1,7 +1,7 @@
 /** Operations on the API keys of accounts. */
 import Type from "typebox";
 import { addressesMax, tagLengthMax, tagsMax } from "#access/bounds.ts";
-import { limitNames, limitsSchema } from "#access/limits.ts";
+import { limitNames, limitScopes, limitsSchema } from "#access/limits.ts";
 import { originForm, originsMax } from "#access/origins.ts";
 import { priorityNames } from "#access/priority.ts";
 import {
@@ -66,7 +66,7 @@ const spend = (description: string) =>
 const amount = (description: string) => Type.String({ pattern: "^\\d+(\\.\\d+)?$", description });
 
 const standing = object({
-  scope: oneOf(["key", "group", "account", "tag", "model"], "The owner of the limit."),
+  scope: oneOf(limitScopes, "The owner of the limit."),
   subject: text(
     "The id of the key or the account, the name of the group, or the account with a tag of the key or a model.",
   ),

@@ -18,6 +18,7 @@ import {
   time,
 } from "./common.ts";
 import type { Operation } from "./operation.ts";
+import { usageLabels } from "./vocabulary.ts";
 
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 const ms = (description: string) => orNull(count(`${description} In milliseconds.`));
@@ -47,8 +48,6 @@ const filters = {
   tag: label("One tag of the key or the request."),
 };
 
-/** Names that callers give. Sums know one of them at a time. */
-export const usageLabels = ["user", "session", "tag"] as const;
 /** The dimensions by which usage can be grouped. */
 export const usageDimensions = ["account", "key", "model", "group", "upstream", ...usageLabels] as const;
 /** The measures by which the largest groups can be chosen. */

@@ -24,3 +24,8 @@ export const webhookEvents = [
   "response.incomplete",
   "response.cancelled",
 ] as const;
+
+/** Names that callers give, by which usage is summed. Sums know one of them at a time. */
+export const usageLabels = ["user", "session", "tag"] as const;
+/** The value of labels beyond those that the ledger keeps apart. */
+export const otherLabels = "(other)";

@@ -3,6 +3,7 @@ import { Group, Select, TextInput } from "@mantine/core";
 import { useDebouncedValue, useInterval } from "@mantine/hooks";
 import { useMemo, useState } from "react";
 import type { usageDimensions } from "#api/usage.ts";
+import { otherLabels, usageLabels } from "#api/vocabulary.ts";
 import { type Search, useFilters } from "../app/address.ts";
 import { useList, useRead } from "../app/queries.ts";
 import { useLanguage } from "../app/texts.ts";
@@ -13,16 +14,13 @@ import { type Interval, localTimeOf, type Period, type RangeName, rangeNameOf, r
 import { useUsageFiltersTexts } from "./usage-filters.texts.ts";
 
 export type UsageDimension = (typeof usageDimensions)[number];
-/** Names that callers give. Sums know one of them at a time. */
-const labelNames = ["user", "session", "tag"] as const satisfies UsageDimension[];
 export const dimensionNames = [
   ...(["model", "key", "account", "group", "upstream"] as const),
-  ...labelNames,
+  ...usageLabels,
 ] as const satisfies UsageDimension[];
-/** Users, sessions and tags beyond those that the ledger keeps apart. */
-const otherLabels = "(other)";
 
-const isLabel = (name: UsageDimension): boolean => labelNames.some((label) => label === name);
+/** Sums know one label at a time. */
+const isLabel = (name: UsageDimension): boolean => usageLabels.some((label) => label === name);
 
 /** Only the first label among these dimensions. */
 export function withOneLabel<Name extends UsageDimension>(names: readonly Name[]): Name[] {
@@ -150,7 +148,7 @@ function DimensionFilter(props: DimensionFilterProps) {
     maw: isEmpty ? 150 : 320,
     style: { flex: isEmpty ? "0 1 150px" : "0 1 auto" },
   } as const;
-  const others = Object.fromEntries(labelNames.map((name) => [name, undefined]));
+  const others = Object.fromEntries(usageLabels.map((name) => [name, undefined]));
   return isLabel(dimension) ? (
     <FilterSelect {...common} onChange={(value) => filter({ ...others, [dimension]: value ?? undefined })} />
   ) : (

@@ -2,6 +2,7 @@
  * The columns of the tables `usage` and `usage_totals`. The insertion and the queries are made from
  * these tables; a test compares them with the migrations.
  */
+import type { usageLabels } from "#api/vocabulary.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";
 
 /** The fields of a usage record as columns, with their types in SQL. */
@@ -152,7 +153,7 @@ export const storableText = (text: string): string =>
  * The labels of a record, which have totals of their own: SQL for a set of their kinds and texts,
  * and the same here. A record has one user and one session, and several tags.
  */
-export type LabelKind = "user" | "session" | "tag";
+export type LabelKind = (typeof usageLabels)[number];
 export const labelsSql = `
   select 'user' as kind, user_name as value where user_name <> ''
   union all select 'session', session where session <> ''

@@ -1,5 +1,6 @@
 /** Inserts usage records, each once, however often and in whatever order they are delivered. */
 import { type RawBuilder, sql, type Transaction } from "kysely";
+import { otherLabels } from "#api/vocabulary.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";
 import { copyLine, copyNull, copyOf, copyText } from "../database/copy-text.ts";
 import type { Database } from "../database/database.ts";
@@ -13,7 +14,7 @@ import {
   storableText,
   usageColumns,
 } from "./columns.ts";
-import { labelKeysOf, otherLabels } from "./labels.ts";
+import { labelKeysOf } from "./labels.ts";
 import { type BatchTotals, totalsOf } from "./totals.ts";
 
 const fields = Object.entries(usageColumns) as [keyof UsageRecord, readonly [name: string, type: string]][];

@@ -4,13 +4,11 @@
  * makes the row of a label the same whenever its records arrive or are replaced.
  */
 import { sql, type Transaction } from "kysely";
+import { otherLabels } from "#api/vocabulary.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";
 import { labelValuesMax } from "../bounds.ts";
 import type { Tables } from "../database/tables.ts";
 import { dimensionsOf, type LabelKind, labelsOf } from "./columns.ts";
-
-/** The value of labels beyond the bound. */
-export const otherLabels = "(other)";
 
 /** Postgres' key of the lock of those who add labels. */
 const labelsLock = 5_101_002;

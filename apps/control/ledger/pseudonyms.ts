@@ -1,7 +1,7 @@
 /** Hashes in place of the names that callers give their users and sessions. */
 import { createHmac, hkdfSync } from "node:crypto";
+import { otherLabels } from "#api/vocabulary.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";
-import { otherLabels } from "./labels.ts";
 
 /**
  * The same name has the same hash in all accounts, as long as the secret stays. A name that looks

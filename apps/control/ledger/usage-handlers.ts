@@ -1,7 +1,8 @@
 /** The operations on usage: the log of generations, and sums over time. */
 import { type Expression, type RawBuilder, type SqlBool, sql } from "kysely";
 import type { AnswerOf, InputOf } from "#api/operation.ts";
-import { type topMeasures, unitKinds, usageDimensions, usageLabels, type usageOperations } from "#api/usage.ts";
+import { type topMeasures, unitKinds, usageDimensions, type usageOperations } from "#api/usage.ts";
+import { usageLabels } from "#api/vocabulary.ts";
 import { unitsOf } from "#ledger/money.ts";
 import { unitPriceNames, wholeOf } from "#ledger/prices.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";

@@ -4,7 +4,7 @@
  */
 
 import { Counter, Gauge, type Registry } from "prom-client";
-import { limitNames } from "#access/limits.ts";
+import { limitNames, limitScopes } from "#access/limits.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { type ErrorCode, statuses } from "#dialects/errors.ts";
 import { unitNames } from "#dialects/usage.ts";
@@ -87,7 +87,7 @@ function countersOf(registry: Registry, { queues, paths }: Pick<IngressLabels, "
       ["limit", "scope"],
       () => [
         ...combinationsOf({ limit: sharedLimits, scope: ["key", "ingress"] }),
-        ...combinationsOf({ limit: limitNames, scope: ["key", "group", "account", "tag", "model"] }),
+        ...combinationsOf({ limit: limitNames, scope: limitScopes }),
       ],
     ),
     ended: counter(
