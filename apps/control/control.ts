@@ -8,6 +8,7 @@ import { resolve } from "node:path";
 import type { FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
+import { UploadTickets } from "#access/upload-tickets.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import { catalogueLogOf, catalogueStatusOf } from "#catalogue/log.ts";
@@ -231,11 +232,15 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     files = store;
     const sweeping = store.startSweeping();
     opened.defer(() => sweeping.close());
+    const tickets = new UploadTickets(config.internalSecret ?? "");
     const fileRoutes = { files: store, receiver: new FileReceiver(store) };
     addOpenAiFileRoutes(internal, fileRoutes);
     addOpenAiUploadRoutes(internal, fileRoutes);
     addAnthropicFileRoutes(internal, fileRoutes);
-    addGeminiFileRoutes(internal, fileRoutes);
+    addGeminiFileRoutes(internal, {
+      ...fileRoutes,
+      ticketOf: (keyHash, upload) => tickets.of(keyHash, upload, clock.epoch()),
+    });
     addAttachmentRoutes(internal, store);
     batches = opened.use(
       openBatches(internal, {

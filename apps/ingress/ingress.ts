@@ -8,6 +8,7 @@ import type { Server } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
+import { UploadTickets } from "#access/upload-tickets.ts";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import { ContentStream, registerContentMetrics } from "#content/content-stream.ts";
 import type { Failure } from "#dialects/errors.ts";
@@ -74,7 +75,6 @@ import { RequestBodies } from "./server/request-bodies.ts";
 import { createRequestServer } from "./server/server.ts";
 import { Trials } from "./server/trials.ts";
 import { UnreadAnswers } from "./server/unread.ts";
-import { UploadTickets } from "./server/upload-tickets.ts";
 import { AttachedFiles } from "./stored/attached-files.ts";
 import { BoundedStore } from "./stored/bounded-store.ts";
 import { Conversations } from "./stored/conversations.ts";
@@ -306,8 +306,7 @@ function createHttp(
   addStoredRoutes(server, features);
   addOwnUsageRoutes(server, shared);
   addOwnQueueRoute(server, shared);
-  if (link !== undefined && tickets !== undefined)
-    addFileRoutes(server, { ...shared, link, tickets, bodies, slots: capacities.files });
+  if (link !== undefined) addFileRoutes(server, { ...shared, link, bodies, slots: capacities.files });
   const sockets = new ResponsesSockets(features);
   const realtime = new RealtimeSockets(features);
   addSockets(server, config, [sockets, realtime]);

@@ -9,9 +9,11 @@ export const trialOperations = {
     method: "POST",
     path: "/catalogue/trials",
     summary:
-      "Makes a header for one request to `/v1/chat/completions` within 30 seconds. For it the named targets count as failing, which nothing else learns of, and its usage record lists every target that was passed over.",
+      "Makes a header for one request of a key to a model, at `/v1/chat/completions` within 30 seconds. For it the named targets count as failing, which nothing else learns of, and its usage record lists every target that was passed over.",
     access: "operator",
     body: strictObject({
+      key: Type.String({ minLength: 1, maxLength: 100, description: "The id of the key that sends the request." }),
+      model: Type.String({ minLength: 1, maxLength: 256, description: "The model that the request names." }),
       failing: Type.Array(
         strictObject({
           upstream: Type.String({ minLength: 1, maxLength: 40 }),

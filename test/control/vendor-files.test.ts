@@ -151,7 +151,7 @@ test("an upload goes on without a key, as Google's Python client sends it, and w
   assert.equal((await sendTo(address, "upload", 6, "g")).status, 404);
 });
 
-test("the address of an upload is good for nothing else, and for nobody without it", async () => {
+test("the address of an upload is good for this upload only, and for nobody without it", async () => {
   const address = new URL(await beginUpload(keys.own, 3));
   const ticket = address.searchParams.get("ticket") ?? "";
   for (const path of ["/v1beta/files", "/v1/models", "/v1/files"]) {
@@ -159,6 +159,14 @@ test("the address of an upload is good for nothing else, and for nobody without 
     await response.arrayBuffer();
     assert.equal(response.status, 401, path);
   }
+  const other = new URL(await beginUpload(keys.own, 3));
+  const upload = other.searchParams.get("upload_id") ?? "";
+  other.searchParams.set("ticket", ticket);
+  assert.equal((await sendTo(String(other), "upload", 0, "abc")).status, 401, "another upload of the key");
+  const begins = await sendTo(String(address), "start", 0, JSON.stringify({ file: { sizeBytes: 3 } }));
+  assert.equal(begins.status, 400, "a new upload");
+  for (const name of ["upload_id", "upload%5Fid"])
+    assert.equal((await sendTo(`${address}&${name}=${upload}`, "upload", 0, "abc")).status, 401, name);
   const [hash, end, mac] = ticket.split(".");
   for (const wrong of [
     "",

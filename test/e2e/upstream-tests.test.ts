@@ -261,8 +261,12 @@ test("fetched models are new, known or gone, with the limits that the upstream s
 
 const targets = [one, two].map((target) => ({ upstream: "tried", target }));
 
+const caller = "key_trials";
+const callerKey = await gateway.createKey("default", { id: caller });
+const trialOf = (failing: object[], more = {}) => post("trials", { key: caller, model: "routed", failing, ...more });
+
 async function tried(failing: object[]) {
-  const { body, status, text } = await post("trials", { failing });
+  const { body, status, text } = await trialOf(failing);
   assert.equal(status, 200, text);
   const response = await ask({ [body.header]: body.value });
   const path = `/usage/records/${response.headers.get("x-request-id")}`;
@@ -274,7 +278,10 @@ async function tried(failing: object[]) {
 }
 
 const ask = async (headers: Record<string, string>) => {
-  const response = await gateway.post({ model: "routed", messages: [{ role: "user", content: "Hello" }] }, { headers });
+  const response = await gateway.post(
+    { model: "routed", messages: [{ role: "user", content: "Hello" }] },
+    { headers: { authorization: `Bearer ${callerKey}`, ...headers } },
+  );
   await response.text();
   return response;
 };
@@ -299,16 +306,20 @@ test("a trial shows which target answers, with failures that only it sees", asyn
   assert.deepEqual([callLog, target], [null, one], "callers' requests go on to the target");
 });
 
-test("only operators make trials, and each is for one request to one path", async () => {
-  const { body } = await post("trials", { failing: targets });
+test("only operators make trials, and each is for one request of one key to one model and path", async () => {
+  const { body } = await trialOf(targets);
   assert.equal((await ask({ [body.header]: body.value })).status, 502);
   assert.equal((await ask({ [body.header]: body.value })).status, 400, "a second time");
   for (const value of ["x", body.value.replace(/.$/, (last: string) => (last === "A" ? "B" : "A"))])
     assert.equal((await ask({ [body.header]: value })).status, 400);
-  const fresh = (await post("trials", { failing: targets })).body;
+  for (const more of [{ key: "key_other" }, { model: "one" }]) {
+    const { body: other } = await trialOf(targets, more);
+    assert.equal((await ask({ [other.header]: other.value })).status, 400, JSON.stringify(more));
+  }
+  const fresh = (await trialOf(targets)).body;
   const elsewhere = await fetch(`${gateway.url}/v1/embeddings`, {
     method: "POST",
-    headers: { authorization: `Bearer ${gateway.key}`, [fresh.header]: fresh.value },
+    headers: { authorization: `Bearer ${callerKey}`, [fresh.header]: fresh.value },
     body: "{}",
   });
   assert.equal(elsewhere.status, 400);

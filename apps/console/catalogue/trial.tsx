@@ -57,7 +57,7 @@ async function recordOf(key: string, requestId: string | undefined): Promise<Usa
 async function run({ wish, model, text, failing }: TrialRequest) {
   const { id, key } = await consoleKey(wish);
   const trial = await call("createTrial", {
-    body: { failing: failing.map(({ upstream, model: target }) => ({ upstream, target })) },
+    body: { key: id, model, failing: failing.map(({ upstream, model: target }) => ({ upstream, target })) },
   });
   const gateway = { baseUrl: wish.baseUrl, key, headers: { [trial.header]: trial.value } };
   const request = modules[dialect].requestOf([{ role: "user", text, images: [] }], { model });

@@ -6,10 +6,10 @@ import type { Handlers } from "../api/handlers.ts";
 
 /** `secret`: INTERNAL_SECRET. */
 export const trialHandlers = (secret: string | undefined): Handlers<typeof trialOperations> => ({
-  async createTrial({ body: { failing } }, { now }) {
+  async createTrial({ body: { key, model, failing } }, { now }) {
     if (secret === undefined)
       throw new Fault("unavailable", "Set INTERNAL_SECRET of control and of the ingresses to try targets.");
-    const targets = failing.map(({ upstream, target }) => `${upstream}/${target}`);
-    return { body: { header: trialHeader, value: signTrial(secret, targets, now.getTime()) } };
+    const trial = { key, model, failing: failing.map(({ upstream, target }) => `${upstream}/${target}`) };
+    return { body: { header: trialHeader, value: signTrial(secret, trial, now.getTime()) } };
   },
 });

@@ -15,9 +15,17 @@ import { type FileRoutesOptions, invalid, sendContent } from "./openai-files.ts"
 
 const listBounds = { default: 10, max: 100 };
 
+interface GeminiFileRoutesOptions extends FileRoutesOptions {
+  /** The ticket with which the bytes of an upload are sent without an API key. */
+  ticketOf(keyHash: string, upload: string): string;
+}
+
 type WithId = { Params: { id: string } };
 
-export function addGeminiFileRoutes(server: FastifyInstance, { files, receiver }: FileRoutesOptions): void {
+export function addGeminiFileRoutes(
+  server: FastifyInstance,
+  { files, receiver, ticketOf }: GeminiFileRoutesOptions,
+): void {
   for (const version of ["v1", "v1beta"])
     server.post(`/gemini/upload/${version}/files`, async (request, reply) => {
       const { command, id } = stepOf(request);
@@ -41,9 +49,11 @@ export function addGeminiFileRoutes(server: FastifyInstance, { files, receiver }
   );
 
   async function start(request: FastifyRequest, reply: FastifyReply) {
+    const { origin, keyHash } = request.claims;
+    if (keyHash === undefined) return sendFailure(reply, beginsWithKey);
     const upload = await begin(request);
     if ("failure" in upload) return sendFailure(reply, upload.failure);
-    const { origin, ticket = "" } = request.claims;
+    const ticket = ticketOf(keyHash, upload.value.id);
     const query = new URLSearchParams({ upload_id: upload.value.id, upload_protocol: "resumable", ticket });
     return reply
       .headers({ "x-goog-upload-url": `${origin}/upload/v1beta/files?${query}`, "x-goog-upload-status": "active" })
@@ -118,6 +128,11 @@ export function addGeminiFileRoutes(server: FastifyInstance, { files, receiver }
     };
   }
 }
+
+const { failure: beginsWithKey } = invalid(
+  "An upload begins with an API key, not at the address of another.",
+  "x-goog-upload-command",
+);
 
 /** The step of a resumable upload that a request is. */
 function stepOf({ headers, query }: FastifyRequest): { command: string[]; offset: number; id: string } {

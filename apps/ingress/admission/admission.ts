@@ -16,6 +16,7 @@ import { requestIdHeadersOf, type ServedEndpoint } from "../common/endpoints.ts"
 import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
 import { Refusal, type Result, refusalOf } from "../common/refusal.ts";
 import { type SessionSource, sessionOf } from "../request/session.ts";
+import { refusalOfTrial } from "../server/trials.ts";
 import type { Admitted, GenerationRequest } from "./generation-request.ts";
 import type { LimitsState, RateLimiter } from "./rate-limits.ts";
 
@@ -112,6 +113,8 @@ export class Admission {
     if (maxWaitMs instanceof Refusal) return maxWaitMs;
     if (priority instanceof Refusal) return priority;
     const affinity = headers[affinityHeader];
+    const otherTrial = refusalOfTrial(http.trial, request.model);
+    if (otherTrial !== undefined) return otherTrial;
     if (affinity !== undefined && affinity !== "off" && affinity !== "session") return unknownAffinity;
     const whenFlexFull = headers[flexHeader];
     if (whenFlexFull !== undefined && whenFlexFull !== "wait" && whenFlexFull !== "standard") return unknownFlex;

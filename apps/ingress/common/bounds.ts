@@ -296,8 +296,6 @@ export const fileRequestsMax = 256;
  * server; other bodies have REQUEST_TIMEOUT_MS.
  */
 export const fileRequestMs = 3_600_000;
-/** How long an address for an upload is valid. */
-export const uploadTicketMs = 3_600_000;
 /** Uploaded files that one request may name. */
 export const attachedFilesMax = 20;
 /** How long control may be silent while it takes or sends a file. */

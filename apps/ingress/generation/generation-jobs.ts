@@ -123,7 +123,7 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
     ...(session !== undefined && { session: session.id, ...(session.isAssumed && { sessionIsAssumed: true }) }),
     ...(whenFlexFull !== undefined && labels.isFlex === true && { whenFlexFull }),
     ...(request.isMirrored === true && { isMirrored: true }),
-    ...(http.trial !== undefined && { trial: [...http.trial] }),
+    ...(http.trial !== undefined && { trial: [...http.trial.failing] }),
     ...(request.vendorBatch !== undefined && { vendorBatch: request.vendorBatch }),
     ...(trace !== undefined && headersOf(trace)),
     ...(storage !== undefined && { storage }),

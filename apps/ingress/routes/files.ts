@@ -4,22 +4,20 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { InternalClaims } from "#access/internal-signature.ts";
+import { hashOf } from "#access/key.ts";
+import { uploadPrefix } from "#access/upload-tickets.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
-import type { Clock } from "#service/clock.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { dialectOf, pathOf, versionedPathOf } from "../common/endpoints.ts";
 import { slotOf } from "../common/failures.ts";
 import { valueOrThrow } from "../common/refusal.ts";
 import type { ControlLink } from "../server/control-link.ts";
 import type { RequestBodies } from "../server/request-bodies.ts";
-import { type UploadTickets, uploadPrefix } from "../server/upload-tickets.ts";
 
 interface ControlRoutesOptions {
   link: ControlLink;
-  tickets: UploadTickets;
-  clock: Clock;
   events: EventSink<IngressEvents>;
   /** Requests that are passed on. */
   slots: Capacity;
@@ -43,9 +41,9 @@ const apis: Partial<Record<ConversationDialect, string>> = {
 };
 
 export function addFileRoutes(server: FastifyInstance, options: ControlRoutesOptions): void {
-  const { link, bodies, tickets, clock, events, slots } = options;
+  const { link, bodies, events, slots } = options;
   const claimsOf = ({ url, apiKey }: FastifyRequest): InternalClaims =>
-    url.startsWith(uploadPrefix) && apiKey !== undefined ? { ticket: tickets.of(apiKey, clock.epoch()) } : {};
+    url.startsWith(uploadPrefix) && apiKey !== undefined ? { keyHash: hashOf(apiKey) } : {};
   void server.register(async (scope) => {
     bodies.takeStreams(scope);
     const handler = (request: FastifyRequest, reply: FastifyReply) => {

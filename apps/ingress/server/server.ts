@@ -7,6 +7,7 @@ import type { IncomingMessage } from "node:http";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { allowsAddress } from "#access/addresses.ts";
 import type { KeyRecord } from "#access/record.ts";
+import type { UploadTickets } from "#access/upload-tickets.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { ErrorCode, Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
@@ -32,7 +33,6 @@ import { closeWithin, hasUnknownCoding, ResponsesInProgress, sendFailure } from 
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
 import type { Trials } from "./trials.ts";
 import { CallerResponse, destroyWhenUnread, type UnreadAnswers } from "./unread.ts";
-import type { UploadTickets } from "./upload-tickets.ts";
 
 /** The status in metrics for a response whose caller left before its end; nobody receives it. */
 export const callerLeftStatus = 499;

@@ -1,21 +1,24 @@
 /** Accepts the trials of operators (#access/trial.ts). */
 import type { FastifyRequest } from "fastify";
 import { InternalVerifier } from "#access/internal-signature.ts";
-import { trialHeader, trialIn } from "#access/trial.ts";
-import { Refusal } from "../common/refusal.ts";
+import { type Trial, trialHeader, trialIn } from "#access/trial.ts";
+import { type Refusal, refusalOf } from "../common/refusal.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** The targets that count as failing; undefined for a request that is no trial. */
-    trial: readonly string[] | undefined;
+    /** Undefined for a request that is no trial. */
+    trial: Trial | undefined;
   }
 }
 
-const notValid = {
-  code: "invalid_request",
-  message: `The header ${trialHeader} is not valid: the console makes it for operators, for one request within seconds.`,
-  param: trialHeader,
-} as const;
+const notValid = refusalOf(
+  `The header ${trialHeader} is not valid: the console makes it for operators, for one request of one key to one model within seconds.`,
+  trialHeader,
+);
+
+/** Undefined unless the request is a trial of another model. */
+export const refusalOfTrial = (trial: Trial | undefined, model: string): Refusal | undefined =>
+  trial === undefined || trial.model === model ? undefined : notValid;
 
 export class Trials {
   readonly #verifier: InternalVerifier | undefined;
@@ -30,6 +33,6 @@ export class Trials {
     const header = request.headers[trialHeader];
     if (header === undefined) return;
     request.trial = this.#verifier && trialIn(this.#verifier, header, request, now);
-    if (request.trial === undefined) throw new Refusal(notValid);
+    if (request.trial === undefined) throw notValid;
   }
 }
