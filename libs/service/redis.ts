@@ -120,6 +120,36 @@ function withHandledSubscriptions(redis: Single): Single {
   return redis;
 }
 
+const silenceChecks = 4;
+
+/**
+ * Breaks a connection that stays silent for `socketTimeout` while commands wait. ioredis would take
+ * a timer and a listener for each exchange; this takes a timer for many.
+ */
+function withOneSilenceTimer(redis: Single): Single {
+  // biome-ignore lint/complexity/useLiteralKeys: the method is private
+  redis["setSocketTimeout"] = () => {
+    const { stream } = redis;
+    let bytesRead = stream.bytesRead;
+    let silentChecks = 0;
+    const check = () => {
+      // biome-ignore lint/complexity/useLiteralKeys: the field is private
+      redis["socketTimeoutTimer"] = undefined;
+      if (redis.commandQueue.length === 0) return;
+      silentChecks = stream.bytesRead === bytesRead ? silentChecks + 1 : 0;
+      bytesRead = stream.bytesRead;
+      if (silentChecks > silenceChecks) stream.destroy(new Error("Redis does not answer"));
+      else checkLater();
+    };
+    const checkLater = () => {
+      // biome-ignore lint/complexity/useLiteralKeys: the field is private
+      redis["socketTimeoutTimer"] = setTimeout(check, (redis.options.socketTimeout as number) / silenceChecks).unref();
+    };
+    checkLater();
+  };
+  return redis;
+}
+
 function openSingle(url: RedisUrl, purpose: RedisPurpose, isBehindSentinels: boolean): Single {
   const { addresses, socket, database, sentinelLogin, primaryName, tls } = url;
   const options: CommonOptions = {
@@ -225,7 +255,10 @@ export async function connectRedis(url: string, purpose: RedisPurpose): Promise<
     if (kind === "cluster" && parsed.database > 0) throw new Error("a cluster has no database numbers");
     if (kind === "cluster") return await connected(openCluster(parsed, purpose).on("error", onError));
     return await connected(
-      withHandledSubscriptions(openSingle(parsed, purpose, kind === "sentinel")).on("error", onError),
+      withOneSilenceTimer(withHandledSubscriptions(openSingle(parsed, purpose, kind === "sentinel"))).on(
+        "error",
+        onError,
+      ),
     );
   } catch (error) {
     throw new StartupFault(`no Redis at ${redisAddressOf(url)}: ${cause || (error as Error).message}`);

@@ -84,3 +84,24 @@ for (const subscribe of ["subscribe", "psubscribe", "ssubscribe"] as const)
     process.off("unhandledRejection", unhandled);
     assert.equal(unhandled.mock.callCount(), 0);
   });
+
+test("a connection that answers nothing is replaced, and one in use is kept", async () => {
+  await using server = await startRedis();
+  await using proxy = await openProxy({ path: server.url.slice("unix://".length) });
+  const redis = (await connectRedis(`redis://127.0.0.1:${proxy.port}`, "patient")) as Single;
+  redis.options.socketTimeout = 200;
+  const reconnected = once(redis, "ready");
+  redis.disconnect(true);
+  await reconnected;
+  let closed = 0;
+  redis.on("close", () => closed++);
+  for (const end = performance.now() + 600; performance.now() < end; ) await redis.ping();
+  assert.equal(closed, 0);
+
+  const heal = proxy.break({ directions: ["to client"], delayMs: Number.POSITIVE_INFINITY });
+  const unanswered = redis.get("key");
+  await until("the connection is replaced", () => closed === 1);
+  heal();
+  assert.equal(await unanswered, null);
+  redis.disconnect();
+});
