@@ -50,6 +50,8 @@ export const usageExportEveryMs = 300_000;
 export const exportDays = 7;
 /** The claim of a process on an hour that it exports. */
 export const exportClaimMs = 900_000;
+/** A run ends after so many failures: the store is probably away. */
+export const exportFailuresMax = 5;
 /** Keys whose rows are made at once. */
 export const exportedKeysMax = 200;
 

@@ -1,5 +1,5 @@
 /** Objects as files of a directory, which only its owner can read. */
-import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
+import { type FileHandle, mkdir, open, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { checkedName, type ObjectStore } from "./object-store.ts";
 
@@ -14,13 +14,18 @@ export class DirectoryStore implements ObjectStore {
     const path = this.#pathOf(name);
     const part = `${path}.part`;
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    // Another process that writes this object, or was killed while it did, has a file of its own.
+    await rm(part, { force: true });
+    await using file = await open(part, "wx", 0o600);
+    const { ino } = await file.stat();
+    const isOwn = async () => (await stat(part).catch(() => undefined))?.ino === ino;
     try {
-      await using file = await open(part, "w", 0o600);
       for await (const bytes of source) await writeAll(file, bytes);
       await file.sync();
+      if (!(await isOwn())) throw new Error("another process writes this object");
       await rename(part, path);
     } catch (error) {
-      await rm(part, { force: true });
+      if (await isOwn()) await rm(part, { force: true });
       throw error;
     }
     // The new name is durable once its directory is.

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { after } from "node:test";
 import { sql } from "kysely";
 import { pino } from "pino";
@@ -42,7 +43,7 @@ async function exporting(database: Database, name: string) {
   const options = {
     database,
     objects: new DirectoryStore(directory) as ObjectStore,
-    formats: ["jsonl", "focus"] as const,
+    formats: ["jsonl", "focus"] as ("jsonl" | "focus")[],
     usageDays: () => 400,
     currency: () => "USD",
     issuer: () => "Gateway",
@@ -56,6 +57,15 @@ async function exporting(database: Database, name: string) {
     list: async () => (await readdir(directory, { recursive: true })).filter((path) => /\.\w+$/.test(path)).sort(),
   };
 }
+
+/** A store that breaks off the objects of which this is true. */
+const failing = (isFull: (name: string) => boolean, store?: ObjectStore) =>
+  ({
+    async put(name, source) {
+      if (!isFull(name)) return store?.put(name, source);
+      for await (const _ of source) throw new Error("the store is full");
+    },
+  }) as Pick<ObjectStore, "put"> as ObjectStore;
 
 /** The prices differ, and so do the numbers of units; some charges are no multiple of a price. */
 const records = (start: number): UsageRecord[] =>
@@ -145,13 +155,116 @@ onBoth("an export has every record once, and costs that add up to the ledger's",
   // A late record, an export that breaks off, and two processes at once.
   await insertUsage(database, [usageRecord({ receivedAt: start + 5, cost: "77", unitPrices: null })]);
   await insertUsage(database, [usageRecord({ receivedAt: start + 6, cost: "78" })]);
-  const broken: ObjectStore = {
-    ...options.objects,
-    async put(_name, source) {
-      for await (const _ of source) throw new Error("the store is full");
-    },
-  };
-  await assert.rejects(run({ objects: broken }), /the store is full/);
+  await assert.rejects(run({ objects: failing(() => true) }), /the store is full/);
   await Promise.all([run(), run()]);
   await check();
+});
+
+const hourOf = (hour: number) => Date.parse(`2031-06-10T${String(hour).padStart(2, "0")}:00:00Z`);
+const objectOf = (hour: number) => `usage/2031-06-10/${String(hour).padStart(2, "0")}.jsonl`;
+
+onBoth("an exported hour is that of the ledger at its last change, whatever changed", async (database) => {
+  const original = usageRecord({ receivedAt: hourOf(9) + 5, attempt: 1, status: 200, model: "before" });
+  const changes: [name: string, records: UsageRecord[]][] = [
+    ["another model at the same cost", [{ ...original, attempt: 2, model: "after" }]],
+    ["another status at the same cost", [{ ...original, attempt: 2, status: 499, outcome: "left" }]],
+    ["another cost", [{ ...original, attempt: 2, cost: "123456" }]],
+    ["a late record without cost", [usageRecord({ receivedAt: hourOf(9) + 6, cost: "0" })]],
+    ["two changes of cost that add up to nothing", [{ ...original, attempt: 2, cost: "1" }, original]],
+  ];
+  const stored = async ({ read }: Awaited<ReturnType<typeof exporting>>) =>
+    (await read(objectOf(9)))
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { id: string; attempts: number; model: string; status: number; cost: string })
+      .map(({ id, model, status, cost }) => `${id} ${model} ${status} ${exact(cost, 9)}`)
+      .sort();
+  const ledger = async () => {
+    const rows = await database.selectFrom("usage").select(["generation_id", "model", "status", "cost"]).execute();
+    return rows.map(({ generation_id, model, status, cost }) => `${generation_id} ${model} ${status} ${cost}`).sort();
+  };
+  for (const [name, change] of changes)
+    for (const moment of ["afterwards", "while it is written"]) {
+      await sql`truncate usage_exports, usage, usage_totals, usage_days`.execute(database);
+      await insertUsage(database, [original]);
+      const each = await exporting(database, "changes");
+      let isChanged = false;
+      const changing: ObjectStore = {
+        ...failing(() => false),
+        async put(path, source) {
+          const parts = await Array.fromAsync(source);
+          if (!isChanged && moment !== "afterwards") await insertUsage(database, change);
+          isChanged = true;
+          await each.options.objects.put(
+            path,
+            (async function* () {
+              yield* parts;
+            })(),
+          );
+        },
+      };
+      await each.run({ objects: changing, formats: ["jsonl"] });
+      if (moment === "afterwards") await insertUsage(database, change);
+      await each.run();
+      assert.deepEqual(await stored(each), await ledger(), `${name}, ${moment}`);
+      await each.run({ objects: failing(() => true) });
+    }
+});
+
+onBoth("hours are independent, and a store that was away gets them all", async (database) => {
+  await sql`truncate usage_exports, usage, usage_totals, usage_days`.execute(database);
+  const hours = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+  await insertUsage(
+    database,
+    hours.map((hour) => usageRecord({ receivedAt: hourOf(hour) })),
+  );
+  const { options, run, list } = await exporting(database, "independent");
+  let attempts = 0;
+  const isAway = failing(() => ++attempts > 0);
+  await assert.rejects(run({ objects: isAway, formats: ["jsonl"] }), /02\.jsonl.*the store is full/);
+  assert.ok(attempts < hours.length, "a store that is away is not asked for every hour");
+  const bad = new Set([2, 3, 4, 5, 6].map(objectOf));
+  const objects = failing((name) => bad.has(name), options.objects);
+  for (let runs = 0; runs < 2; runs++)
+    await assert.rejects(
+      run({ objects, formats: ["jsonl"], clock: { ...clock, epoch: () => now + runs } }),
+      /the store is full/,
+    );
+  assert.deepEqual(await list(), [7, 8, 9, 10, 11].map(objectOf), "the others are written, also after five bad ones");
+  await run({ formats: ["jsonl"], clock: { ...clock, epoch: () => now + 5 } });
+  assert.deepEqual(await list(), hours.map(objectOf));
+});
+
+onBoth("two processes do not write the same hour, and one that was away for long gives up", async (database) => {
+  for (const moment of ["before", "after"] as const) {
+    await sql`truncate usage_exports, usage, usage_totals, usage_days`.execute(database);
+    await insertUsage(database, records(hourOf(9)).slice(0, 1_500));
+    const { options, run: runWith, read } = await exporting(database, "claims");
+    let time = now;
+    const run = (objects?: ObjectStore) =>
+      runWith({ ...(objects && { objects }), formats: ["jsonl"], clock: { ...clock, epoch: () => time } });
+    const [asleep, wake] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const sleepy: ObjectStore = {
+      ...failing(() => false),
+      async put(name, source) {
+        const parts = moment === "after" ? await Array.fromAsync(source) : source;
+        asleep.resolve();
+        await wake.promise;
+        await options.objects.put(name, Readable.from(parts));
+      },
+    };
+    const first = run(sleepy);
+    await asleep.promise;
+    await run(failing(() => assert.fail("written twice")));
+    time += hourMs / 2;
+    await insertUsage(database, [usageRecord({ receivedAt: hourOf(9) + 5 })]);
+    await run();
+    wake.resolve();
+    await assert.rejects(first, /another process has begun/);
+    const present = async () => (await read(objectOf(9))).trimEnd().split("\n").length;
+    if (moment === "after") assert.equal(await present(), 1_500, "it has replaced the newer object");
+    await run(moment === "after" ? undefined : failing(() => assert.fail("written again")));
+    assert.equal(await present(), 1_501);
+    await run(failing(() => assert.fail("written again")));
+  }
 });

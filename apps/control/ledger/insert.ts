@@ -25,7 +25,9 @@ const list = (texts: readonly string[]): RawBuilder<unknown> => sql.raw(texts.jo
  * Postgres' key of the lock of insertions: those that add rows share it, and one that replaces rows
  * has it alone, because it would not see rows that another one adds meanwhile.
  */
-const insertionLock = 5_101_001;
+export const insertionLock = 5_101_001;
+/** In place of the number of records of an exported hour: one of its records was replaced since. */
+export const outdatedExport = -1;
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const uniqueViolation = "23505";
 
@@ -254,6 +256,9 @@ const merging = (rows: string) => sql<{ changed: number }>`
   ), label_changes as (
     select label.kind, label.value, ${sql.raw(countedAs)} from ${labelled("written")}
     union all select label.kind, label.value, ${sql.raw(discountedAs)} from ${labelled("replaced")}
+  ), outdated as (
+    update usage_exports set records = ${sql.lit(outdatedExport)}
+    where hour in (select date_trunc('hour', received_at, 'UTC') from replaced)
   ), by_half_hour as (
     ${added(usageTotals, dimensionNames, "changes")}
   ), by_day as (

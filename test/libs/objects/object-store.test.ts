@@ -4,8 +4,10 @@ import { randomBytes } from "node:crypto";
 import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { after, test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import type { ObjectStore } from "#objects/object-store.ts";
 import { openObjectStore } from "#objects/open.ts";
 import { rcloneMissing, startS3 } from "../../support/rclone.ts";
@@ -98,6 +100,23 @@ for (const { kind, files, skip, open } of stores) {
       await assert.rejects(async () => store.get(name), /not the name of an object/, name);
   });
 }
+
+test("of two processes that write an object at once, the later one wins, and the other gives up", async () => {
+  const store = await openObjectStore({ directory, s3: undefined });
+  const [first, second] = [new PassThrough(), new PassThrough()];
+  const puts = [first, second].map((source) => store.put("at-once", source));
+  const outcomes = Promise.allSettled(puts);
+  for (const source of [first, second]) source.write("begin ");
+  await setImmediate();
+  first.end("first");
+  second.end("second");
+  const settled = await outcomes;
+  const winner = settled.findIndex(({ status }) => status === "fulfilled");
+  assert.equal(settled.filter(({ status }) => status === "fulfilled").length, 1);
+  assert.equal(String(await readAll(store, "at-once")), ["begin first", "begin second"][winner]);
+  await store.remove("at-once");
+  assert.ok(!(await filesIn(directory)).some((name) => name.startsWith("at-once")));
+});
 
 test("only the owner of a directory can read its objects", async () => {
   const store = await openObjectStore({ directory, s3: undefined });
