@@ -138,13 +138,13 @@ export function playEvents(playing: Playing, script: Script): void {
       body.reset();
       return true;
     }
-    if (sent === faults.error && sent !== faults.cut) body.write(script.errorEvent(upstreamFault, { sent, opened }));
+    if (sent === faults.error && sent !== faults.cut) body.write(script.errorEvent(upstreamFault, { opened }));
     body.end();
     return true;
   };
 
   const token = (): string => {
-    const event = script.eventAt(sent);
+    const event = script.events.next().value;
     if (malformed || event === "" || faults.malformed === undefined || sent + 1 < faults.malformed)
       return open() + event;
     malformed = true;
@@ -154,7 +154,7 @@ export function playEvents(playing: Playing, script: Script): void {
 
   const close = () => {
     if (faults.noEnd) spoil();
-    body.write(open() + script.closing + (faults.noEnd ? "" : script.terminator));
+    body.write(open() + script.events.next().value + (faults.noEnd ? "" : script.terminator));
     body.end();
   };
 

@@ -2,7 +2,7 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import type { ContentBody } from "#content/content.ts";
 import { ContentText } from "./content-text.ts";
-import type { AnswerResponse } from "./response.ts";
+import { type AnswerResponse, ResponseLayer } from "./response.ts";
 
 export interface ContentResponseOptions {
   /** Takes memory for so many bytes in total; false if there is none. */
@@ -14,8 +14,7 @@ export interface ContentResponseOptions {
   ended(status: number, answer: ContentBody): void;
 }
 
-export class ContentResponse implements AnswerResponse {
-  readonly #below: AnswerResponse;
+export class ContentResponse extends ResponseLayer implements AnswerResponse {
   readonly #options: ContentResponseOptions;
   readonly #text: ContentText;
   #status = 0;
@@ -23,44 +22,32 @@ export class ContentResponse implements AnswerResponse {
   #isOver = false;
 
   constructor(below: AnswerResponse, options: ContentResponseOptions) {
-    this.#below = below;
+    super(below);
     this.#options = options;
     this.#text = new ContentText((bytes) => options.hold(bytes));
     below.once("close", () => this.#end());
   }
 
-  get headersSent(): boolean {
-    return this.#below.headersSent;
-  }
-
-  get closed(): boolean {
-    return this.#below.closed;
-  }
-
-  once(event: "close" | "drain", listener: () => void): void {
-    this.#below.once(event, listener);
-  }
-
   writeHead(status: number, headers: OutgoingHttpHeaders): void {
     this.#status = status;
     this.#type = String(headers["content-type"] ?? "application/json");
-    this.#below.writeHead(status, headers);
+    this.below.writeHead(status, headers);
   }
 
   write(chunk: string | Buffer, written?: () => void): boolean {
     // Keep-alives are the only texts without a callback, and are no part of the answer.
     if (typeof chunk !== "string" || written !== undefined) this.#collect(chunk);
-    return this.#below.write(chunk, written);
+    return this.below.write(chunk, written);
   }
 
   end(chunk?: string | Buffer): void {
     if (chunk !== undefined) this.#collect(chunk);
-    this.#below.end(chunk);
+    this.below.end(chunk);
     this.#end();
   }
 
   destroy(): void {
-    this.#below.destroy();
+    this.below.destroy();
     this.#end();
   }
 

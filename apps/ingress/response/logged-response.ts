@@ -67,10 +67,9 @@ export interface LoggedResponseOptions {
   ended(error: ErrorResponse | undefined): void;
 }
 
-export class LoggedResponse implements AnswerResponse, DetachedResponse {
+export class LoggedResponse extends ResponseEvents implements AnswerResponse, DetachedResponse {
   readonly #options: LoggedResponseOptions;
   readonly #cutter = new EventCutter();
-  readonly #events = new ResponseEvents();
   #live: AnswerResponse | undefined;
   #isLiveBlocked = false;
   #hasHead = false;
@@ -80,6 +79,7 @@ export class LoggedResponse implements AnswerResponse, DetachedResponse {
   #error: { status: number; headers: OutgoingHttpHeaders } | undefined;
 
   constructor(options: LoggedResponseOptions) {
+    super();
     this.#options = options;
   }
 
@@ -94,10 +94,6 @@ export class LoggedResponse implements AnswerResponse, DetachedResponse {
       for (const event of firstEvents) this.#write(event);
     }
     return this;
-  }
-
-  get closed(): boolean {
-    return this.#events.closed;
   }
 
   get headersSent(): boolean {
@@ -149,13 +145,9 @@ export class LoggedResponse implements AnswerResponse, DetachedResponse {
     this.#close();
   }
 
-  once(event: "close" | "drain", listener: () => void): void {
-    this.#events.once(event, listener);
-  }
-
   /** The log was appended, so the flow may go on. */
-  drained(): void {
-    if (!this.#isBlocked) this.#events.drained();
+  override drained(): void {
+    if (!this.#isBlocked) super.drained();
   }
 
   async #finish(error: ErrorResponse | undefined): Promise<void> {
@@ -214,7 +206,7 @@ export class LoggedResponse implements AnswerResponse, DetachedResponse {
 
   #close(error?: ErrorResponse): void {
     if (this.closed) return;
-    this.#events.close();
+    this.close();
     if (this.#live?.closed === false) this.#live.end();
     this.#options.ended(error);
   }
@@ -226,30 +218,22 @@ interface WholeAnswer {
   ending(error: ErrorResponse | undefined, number: number): Promise<unknown>;
 }
 
-export class WholeSink implements AnswerResponse, DetachedResponse {
+export class WholeSink extends ResponseEvents implements AnswerResponse, DetachedResponse {
   headersSent = false;
   readonly #answer: WholeAnswer;
   readonly #ended: () => void;
-  readonly #events = new ResponseEvents();
   #status = 200;
   #body: Buffer[] = [];
   #bytes = 0;
 
   constructor({ answer, ended }: { answer: WholeAnswer; ended: () => void }) {
+    super();
     this.#answer = answer;
     this.#ended = ended;
   }
 
   over(): this {
     return this;
-  }
-
-  get closed(): boolean {
-    return this.#events.closed;
-  }
-
-  once(event: "close" | "drain", listener: () => void): void {
-    this.#events.once(event, listener);
   }
 
   writeHead(status: number): void {
@@ -280,7 +264,7 @@ export class WholeSink implements AnswerResponse, DetachedResponse {
 
   leave(): void {
     if (this.closed) return;
-    this.#events.close();
+    this.close();
     this.#body = [];
     this.#ended();
   }

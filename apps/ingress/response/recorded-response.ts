@@ -12,7 +12,7 @@ import { type SseEvent, SseReader } from "#wire/sse.ts";
 import { recordedEventBytesMax, storeMsMax } from "../common/bounds.ts";
 import type { Claim } from "../common/capacity.ts";
 import { outputOf, valueIn } from "../common/items.ts";
-import type { AnswerResponse } from "./response.ts";
+import { type AnswerResponse, ResponseLayer } from "./response.ts";
 
 export interface RecordingOptions {
   streams: boolean;
@@ -23,8 +23,7 @@ export interface RecordingOptions {
   store(id: string, response: Buffer): Promise<void>;
 }
 
-export class RecordedResponse implements AnswerResponse {
-  readonly #below: AnswerResponse;
+export class RecordedResponse extends ResponseLayer implements AnswerResponse {
   readonly #options: RecordingOptions;
   readonly #reader = new SseReader(recordedEventBytesMax);
   #records = true;
@@ -38,28 +37,16 @@ export class RecordedResponse implements AnswerResponse {
   #heldBack: Buffer[] = [];
 
   constructor(below: AnswerResponse, options: RecordingOptions) {
-    this.#below = below;
+    super(below);
     this.#options = options;
     if (below.closed) this.#forget();
     else below.once("close", () => this.#forget());
   }
 
-  get headersSent(): boolean {
-    return this.#below.headersSent;
-  }
-
-  get closed(): boolean {
-    return this.#below.closed;
-  }
-
-  once(event: "close" | "drain", listener: () => void): void {
-    this.#below.once(event, listener);
-  }
-
   writeHead(status: number, headers: OutgoingHttpHeaders): void {
     this.#status = status;
     if (status >= 300) this.#forget();
-    this.#below.writeHead(status, headers);
+    this.below.writeHead(status, headers);
   }
 
   write(chunk: string | Buffer, written?: () => void): boolean {
@@ -72,7 +59,7 @@ export class RecordedResponse implements AnswerResponse {
         return true;
       }
     }
-    return this.#below.write(chunk, written);
+    return this.below.write(chunk, written);
   }
 
   end(chunk?: string | Buffer): void {
@@ -94,13 +81,13 @@ export class RecordedResponse implements AnswerResponse {
 
   destroy(): void {
     this.#forget();
-    this.#below.destroy();
+    this.below.destroy();
   }
 
   #finish(chunk: string | Buffer | undefined): void {
-    for (const bytes of this.#heldBack) this.#below.write(bytes);
+    for (const bytes of this.#heldBack) this.below.write(bytes);
     this.#forget();
-    this.#below.end(chunk);
+    this.below.end(chunk);
   }
 
   #forget(): void {

@@ -24,6 +24,27 @@ export interface AnswerResponse {
   once(event: "close" | "drain", listener: () => void): unknown;
 }
 
+/** A layer has the state and the events of the response below. */
+export abstract class ResponseLayer {
+  protected readonly below: AnswerResponse;
+
+  constructor(below: AnswerResponse) {
+    this.below = below;
+  }
+
+  get headersSent(): boolean {
+    return this.below.headersSent;
+  }
+
+  get closed(): boolean {
+    return this.below.closed;
+  }
+
+  once(event: "close" | "drain", listener: () => void): void {
+    this.below.once(event, listener);
+  }
+}
+
 /** The state and the events of a response that is not an HTTP response. */
 export class ResponseEvents {
   closed = false;

@@ -20,8 +20,7 @@ export function headersOf(answer: Pick<KeptAnswer, "headers">, own: Record<strin
   return { ...answer.headers, ...own, "idempotent-replayed": "true" };
 }
 
-export class SharedResponse implements AnswerResponse {
-  readonly #events = new ResponseEvents();
+export class SharedResponse extends ResponseEvents implements AnswerResponse {
   readonly #members = new Set<AnswerResponse>();
   readonly #joined = new Map<AnswerResponse, Record<string, string>>();
   readonly #blocked = new Set<AnswerResponse>();
@@ -37,6 +36,7 @@ export class SharedResponse implements AnswerResponse {
   });
 
   constructor(claim: Claim) {
+    super();
     this.#claim = claim;
   }
 
@@ -45,10 +45,6 @@ export class SharedResponse implements AnswerResponse {
     if (first.closed) this.forget();
     this.#add(first);
     return this;
-  }
-
-  get closed(): boolean {
-    return this.#events.closed;
   }
 
   get headersSent(): boolean {
@@ -119,10 +115,6 @@ export class SharedResponse implements AnswerResponse {
     this.forget();
   }
 
-  once(event: "close" | "drain", listener: () => void): void {
-    this.#events.once(event, listener);
-  }
-
   #add(member: AnswerResponse): void {
     this.#members.add(member);
     if (member.closed) this.#left(member);
@@ -140,7 +132,7 @@ export class SharedResponse implements AnswerResponse {
   #closeIfOver(): void {
     if (this.#members.size > 0 || (this.#kept !== undefined && !this.#ended)) return;
     this.#settle();
-    this.#events.close();
+    this.close();
   }
 
   #write(member: AnswerResponse, bytes: Buffer, written?: () => void): void {
@@ -160,7 +152,7 @@ export class SharedResponse implements AnswerResponse {
   }
 
   #goOn(): void {
-    if (!this.#isFull) this.#events.drained();
+    if (!this.#isFull) this.drained();
   }
 
   /**

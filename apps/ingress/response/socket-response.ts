@@ -36,27 +36,19 @@ export interface SocketPort {
   terminate(): void;
 }
 
-export class SocketResponse implements AnswerResponse {
+export class SocketResponse extends ResponseEvents implements AnswerResponse {
   /** A frame can report any status at any time. */
   readonly headersSent = false;
   readonly #format: SocketFormat;
   readonly #port: SocketPort;
-  readonly #events = new ResponseEvents();
   #head: SocketHead = { status: 200, headers: {} };
   #isBlocked = false;
   #hasEnded = false;
 
   constructor(format: SocketFormat, port: SocketPort) {
+    super();
     this.#format = format;
     this.#port = port;
-  }
-
-  get closed(): boolean {
-    return this.#events.closed;
-  }
-
-  once(event: "close" | "drain", listener: () => void): void {
-    this.#events.once(event, listener);
   }
 
   writeHead(status: number, headers: OutgoingHttpHeaders): void {
@@ -82,16 +74,16 @@ export class SocketResponse implements AnswerResponse {
   }
 
   /** The caller has read the bytes that were sent. */
-  drained(): void {
+  override drained(): void {
     if (!this.#isBlocked) return;
     this.#isBlocked = false;
-    this.#events.drained();
+    super.drained();
   }
 
   /** All frames were sent, or the connection is gone. */
-  close(): void {
+  override close(): void {
     this.#hasEnded = true;
-    this.#events.close();
+    super.close();
   }
 }
 

@@ -7,7 +7,7 @@ import { internalFailure } from "#dialects/errors.ts";
 import { type SseEvent, SseReader } from "#wire/sse.ts";
 import { socketEventBytesMax } from "../common/bounds.ts";
 import type { Claim } from "../common/capacity.ts";
-import type { AnswerResponse } from "./response.ts";
+import { type AnswerResponse, ResponseLayer } from "./response.ts";
 import { sendWhole, type WholeAnswer, WholeResponse } from "./whole-response.ts";
 
 /** All texts are complete: lines, events or bodies. */
@@ -34,51 +34,42 @@ export interface TranslationOptions {
   claim: Claim;
 }
 
-export class TranslatedResponse implements AnswerResponse {
-  readonly #below: AnswerResponse;
+export class TranslatedResponse extends ResponseLayer implements AnswerResponse {
   readonly #translation: AnswerTranslation;
   readonly #whole: WholeResponse;
   readonly #events = new SseReader(socketEventBytesMax);
   #isWhole: boolean;
 
   constructor(below: AnswerResponse, { translation, streams, claim }: TranslationOptions) {
-    this.#below = below;
+    super(below);
     this.#translation = translation;
     this.#whole = new WholeResponse(below, claim, (answer) => this.#answer(answer));
     this.#isWhole = !streams;
   }
 
-  get headersSent(): boolean {
-    return (this.#isWhole ? this.#whole : this.#below).headersSent;
-  }
-
-  get closed(): boolean {
-    return this.#below.closed;
-  }
-
-  once(event: "close" | "drain", listener: () => void): void {
-    this.#below.once(event, listener);
+  override get headersSent(): boolean {
+    return (this.#isWhole ? this.#whole : this.below).headersSent;
   }
 
   writeHead(status: number, headers: OutgoingHttpHeaders): void {
     this.#isWhole ||= status >= 300;
     if (this.#isWhole) this.#whole.writeHead(status, headers);
-    else this.#below.writeHead(status, { ...headers, "content-type": this.#translation.streamType });
+    else this.below.writeHead(status, { ...headers, "content-type": this.#translation.streamType });
   }
 
   write(chunk: string | Buffer, written?: () => void): boolean {
     if (this.#isWhole) return this.#whole.write(chunk, written);
     const text = this.#textOf(chunk);
     // A text without an event is a keep-alive.
-    if (text === "" && typeof chunk === "string") return this.#below.write(this.#translation.keepAlive(), written);
-    if (text !== "") return this.#below.write(text, written);
+    if (text === "" && typeof chunk === "string") return this.below.write(this.#translation.keepAlive(), written);
+    if (text !== "") return this.below.write(text, written);
     if (written !== undefined) process.nextTick(written);
     return true;
   }
 
   end(chunk: string | Buffer = ""): void {
     if (this.#isWhole) this.#whole.end(chunk);
-    else this.#below.end(this.#textOf(chunk));
+    else this.below.end(this.#textOf(chunk));
   }
 
   destroy(): void {
@@ -88,8 +79,8 @@ export class TranslatedResponse implements AnswerResponse {
   #answer({ status, headers, body }: WholeAnswer): void {
     const { wholeOf, errorOf, failureOf } = this.#translation;
     const whole = status >= 300 ? errorOf(status, body) : wholeOf(body);
-    if (whole !== undefined) sendWhole(this.#below, { status, headers, body: whole });
-    else sendWhole(this.#below, { status: 500, headers, body: failureOf(internalFailure.message) });
+    if (whole !== undefined) sendWhole(this.below, { status, headers, body: whole });
+    else sendWhole(this.below, { status: 500, headers, body: failureOf(internalFailure.message) });
   }
 
   #textOf(chunk: string | Buffer): string {

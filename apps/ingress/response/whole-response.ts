@@ -2,7 +2,7 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import { contentTypes } from "#dialects/codec.ts";
 import type { Claim } from "../common/capacity.ts";
-import type { AnswerResponse } from "./response.ts";
+import { type AnswerResponse, ResponseLayer } from "./response.ts";
 
 /** An error has a status of 300 or above. */
 export interface WholeAnswer {
@@ -13,8 +13,7 @@ export interface WholeAnswer {
 }
 
 /** Its generation must answer with a whole response, not with a stream. */
-export class WholeResponse implements AnswerResponse {
-  readonly #below: AnswerResponse;
+export class WholeResponse extends ResponseLayer implements AnswerResponse {
   /** The claim on memory for an answer that does not come at once. */
   readonly #claim: Claim;
   readonly #answer: (answer: WholeAnswer) => void;
@@ -24,22 +23,14 @@ export class WholeResponse implements AnswerResponse {
 
   /** Calls `answer` with the complete response; it writes to `below`. */
   constructor(below: AnswerResponse, claim: Claim, answer: (answer: WholeAnswer) => void) {
-    this.#below = below;
+    super(below);
     this.#claim = claim;
     this.#answer = answer;
     below.once("close", () => this.#forget());
   }
 
-  get headersSent(): boolean {
+  override get headersSent(): boolean {
     return this.#head !== undefined;
-  }
-
-  get closed(): boolean {
-    return this.#below.closed;
-  }
-
-  once(event: "close" | "drain", listener: () => void): void {
-    this.#below.once(event, listener);
   }
 
   writeHead(status: number, { "content-length": _, ...headers }: OutgoingHttpHeaders): void {
@@ -63,7 +54,7 @@ export class WholeResponse implements AnswerResponse {
 
   destroy(): void {
     this.#forget();
-    this.#below.destroy();
+    this.below.destroy();
   }
 
   #forget(): void {

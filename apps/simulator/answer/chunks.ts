@@ -47,11 +47,11 @@ export function extended(text: Chunks, filler: (length: number) => Chunks, lengt
   return { length, at: (index) => (index < text.length ? text.at(index) : more.at(index - text.length)) };
 }
 
-export function joined(chunks: Chunks): string {
-  let text = "";
-  for (let index = 0; index < chunks.length; index++) text += chunks.at(index);
-  return text;
+export function* eachOf(chunks: Chunks): Generator<string> {
+  for (let index = 0; index < chunks.length; index++) yield chunks.at(index);
 }
+
+export const joined = (chunks: Chunks): string => [...eachOf(chunks)].join("");
 
 /** The prompt tokens of a text: one for every four bytes. */
 export const promptTokensOf = (text: string) => Math.ceil(Buffer.byteLength(text) / 4);

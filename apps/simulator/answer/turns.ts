@@ -1,26 +1,10 @@
-/** The order of the tokens of several choices: they take turns, token by token. */
-
-export interface Turns {
-  /** The length of all choices together. */
-  length: number;
-  choiceAt(index: number): number;
-  /** The index of the token in its choice. */
-  tokenAt(index: number): number;
-}
-
-/** `lengths` are the lengths of the choices in tokens. */
-export function turnsOf(lengths: number[]): Turns {
-  const length = lengths.reduce((sum, count) => sum + count, 0);
-  if (lengths.length === 1) return { length, choiceAt: () => 0, tokenAt: (index) => index };
-  const choices = new Uint8Array(length);
-  const tokens = new Uint32Array(length);
-  let filled = 0;
-  for (let token = 0; filled < length; token++) {
-    for (const [choice, count] of lengths.entries()) {
-      if (token >= count) continue;
-      choices[filled] = choice;
-      tokens[filled++] = token;
+/** The tokens of several choices, which take turns, token by token. */
+export function* inTurns<Token>(choices: readonly Iterator<Token>[]): Generator<{ choice: number; token: Token }> {
+  const running = new Map(choices.entries());
+  while (running.size > 0)
+    for (const [choice, tokens] of running) {
+      const { done, value } = tokens.next();
+      if (done) running.delete(choice);
+      else yield { choice, token: value };
     }
-  }
-  return { length, choiceAt: (index) => choices[index] ?? 0, tokenAt: (index) => tokens[index] ?? 0 };
 }

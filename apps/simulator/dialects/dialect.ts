@@ -37,15 +37,14 @@ export interface Script {
   /** In tokens. */
   length: number;
   /**
-   * The event of a token, preceded by events that must come before it; empty if the token has none.
-   * The same at each call.
+   * For each token its event, preceded by events that must come before it; empty if the token has
+   * none. Returns what is sent after the last token, without the terminator.
    */
-  eventAt(index: number): string;
-  /** Sent after the last token, without the terminator. */
-  closing: string;
+  events: Iterator<string, string>;
+  /** Read after the last event. */
   terminator: string;
-  /** An error after `sent` tokens, with the end of the stream. `opened`: the opening was sent. */
-  errorEvent(message: string, at: { sent: number; opened: boolean }): string;
+  /** An error after the events so far, with the end of the stream. `opened`: the opening was sent. */
+  errorEvent(message: string, at: { opened: boolean }): string;
 }
 
 /** An answer in one body; `tokens` is its length for the pace. */

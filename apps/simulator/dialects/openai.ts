@@ -27,11 +27,10 @@ export const openaiDialect = (name: string, paths: readonly string[], answer: Di
   answer,
 });
 
-/** A stream with the usual error event, and without an opening or closing unless it has one. */
-export const openaiScript = (script: Partial<Script> & Pick<Script, "length" | "eventAt" | "terminator">): Script => ({
+/** A stream with the usual error event, and without an opening unless it has one. */
+export const openaiScript = (script: Partial<Script> & Pick<Script, "length" | "events" | "terminator">): Script => ({
   kind: "events",
   opening: "",
-  closing: "",
   errorEvent: (message) => `data: ${openaiErrorBody({ status: 500, message })}\n\n`,
   ...script,
 });

@@ -1,6 +1,6 @@
 /** A whole answer, and the candidates that it shares with the stream. */
 import type { Call } from "../../answer/calls.ts";
-import { type Chunks, joined, noChunks } from "../../answer/chunks.ts";
+import { type Chunks, eachOf, joined, noChunks } from "../../answer/chunks.ts";
 import type { Choice, Usage } from "../../answer/compose.ts";
 import { type Whole, wholeOf } from "../dialect.ts";
 import { callSignatureOf, textSignatureOf } from "./rules.ts";
@@ -64,19 +64,29 @@ export const lengthOf = ({ reasoning, text, calls, media }: Candidate) =>
   calls.reduce((sum, call) => sum + callTokensOf(call), 0) +
   (media === undefined ? 0 : imageOutputTokens);
 
-/** The part that a token adds to a stream: calls and images come whole with their last token. */
-export function partAt(candidate: Candidate, token: number): object | undefined {
+/**
+ * The part that each token adds to a stream, if any: calls and images come whole with their last
+ * token. Counts the tokens in `produced`.
+ */
+export function* tokenPartsOf(candidate: Candidate, produced: Produced): Generator<object | undefined> {
   const { reasoning, showsThoughts, text, calls, media } = candidate;
-  if (token < reasoning.length) return showsThoughts ? { text: reasoning.at(token), thought: true } : undefined;
-  let left = token - reasoning.length;
-  if (left < text.length) return { text: text.at(left) };
-  left -= text.length;
-  for (const [index, call] of calls.entries()) {
-    const length = callTokensOf(call);
-    if (left < length) return left === length - 1 ? callPartOf(candidate, index) : undefined;
-    left -= length;
+  for (const thought of eachOf(reasoning)) {
+    produced.thoughts++;
+    yield showsThoughts ? { text: thought, thought: true } : undefined;
   }
-  return left === imageOutputTokens - 1 ? mediaPartOf(media) : undefined;
+  for (const part of eachOf(text)) {
+    produced.shown++;
+    yield { text: part };
+  }
+  const wholes = [
+    ...calls.entries().map(([index, call]) => [callTokensOf(call), callPartOf(candidate, index)] as const),
+  ];
+  if (media !== undefined) wholes.push([imageOutputTokens, mediaPartOf(media)]);
+  for (const [length, part] of wholes)
+    for (let left = length; left > 0; left--) {
+      produced.shown++;
+      yield left === 1 ? part : undefined;
+    }
 }
 
 /** All parts of a whole answer. */

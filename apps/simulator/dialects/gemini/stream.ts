@@ -2,7 +2,7 @@
  * The stream of content: a chunk for each visible token, as server-sent events or as one growing
  * JSON array.
  */
-import { turnsOf } from "../../answer/turns.ts";
+import { inTurns } from "../../answer/turns.ts";
 import type { Script } from "../dialect.ts";
 import { geminiErrorBody } from "./error.ts";
 import {
@@ -10,13 +10,12 @@ import {
   type ContentAnswer,
   finishedOf,
   lengthOf,
-  type Produced,
-  partAt,
   partsOf,
   producedOf,
   promptBlocked,
   tailOf,
   textProofOf,
+  tokenPartsOf,
 } from "./response.ts";
 
 /** In an array, every chunk but the last is followed by a comma. */
@@ -39,22 +38,21 @@ const framings = {
 export function contentScriptOf(answer: ContentAnswer, framing: keyof typeof framings): Script {
   const { candidates, isPromptBlocked } = answer;
   const { opening, chunk, last, contentType } = framings[framing];
-  const turns = turnsOf(candidates.map(lengthOf));
+  const produced = { thoughts: 0, shown: 0 };
   const finished = candidates.map((candidate, index) => finishedOf(candidate, index, lastPartsOf(candidate)));
+  function* events(): Generator<string, string> {
+    for (const { choice: index, token: part } of inTurns(candidates.map((each) => tokenPartsOf(each, produced)))) {
+      const chunkBody = { candidates: [{ content: { role: "model", parts: [part] }, index }] };
+      yield part === undefined ? "" : chunk(JSON.stringify({ ...chunkBody, ...tailOf(answer, produced) }));
+    }
+    return "";
+  }
   return {
     kind: "events",
     contentType,
     opening,
-    length: turns.length,
-    eventAt(index) {
-      const choice = turns.choiceAt(index);
-      const token = turns.tokenAt(index);
-      const part = partAt(candidates[choice] as Candidate, token);
-      if (part === undefined) return "";
-      const chunkBody = { candidates: [{ content: { role: "model", parts: [part] }, index: choice }] };
-      return chunk(JSON.stringify({ ...chunkBody, ...tailOf(answer, producedBy(candidates, choice, token)) }));
-    },
-    closing: "",
+    length: candidates.reduce((sum, candidate) => sum + lengthOf(candidate), 0),
+    events: events(),
     terminator: last(
       JSON.stringify({
         ...(isPromptBlocked ? promptBlocked : { candidates: finished }),
@@ -70,15 +68,3 @@ export function contentScriptOf(answer: ContentAnswer, framing: keyof typeof fra
  */
 const lastPartsOf = (candidate: Candidate): object[] =>
   partsOf(candidate).length === 0 ? [] : [{ text: "", ...textProofOf(candidate) }];
-
-/** All tokens up to and including this one of this candidate, in order. */
-function producedBy(candidates: Candidate[], choice: number, token: number): Produced {
-  let thoughts = 0;
-  let all = 0;
-  for (const [index, candidate] of candidates.entries()) {
-    const tokens = Math.min(lengthOf(candidate), index <= choice ? token + 1 : token);
-    all += tokens;
-    thoughts += Math.min(tokens, candidate.reasoning.length);
-  }
-  return { thoughts, shown: all - thoughts };
-}

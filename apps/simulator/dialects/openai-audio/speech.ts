@@ -75,13 +75,17 @@ export function speechOf(body: unknown, settings: Settings): Script {
   const length =
     settings.tokens ?? Math.ceil((request.input.length / charactersPerSecond / (request.speed ?? 1)) * chunksPerSecond);
   const pitch = 110 + (seedOf(request.input) % 330);
+  function* events(eventFor: (tone: Buffer, isFirst: boolean) => string): Generator<string, string> {
+    for (let index = 0; index < length; index++) yield eventFor(toneOf(pitch, index), index === 0);
+    return "";
+  }
   if (request.stream_format !== "sse")
     return openaiScript({
       contentType: type,
       encoding: "latin1",
       opening: header().toString("latin1"),
       length,
-      eventAt: (index) => toneOf(pitch, index).toString("latin1"),
+      events: events((tone) => tone.toString("latin1")),
       terminator: "",
       errorEvent: (message) => openaiErrorBody({ status: 500, message }),
     });
@@ -90,7 +94,7 @@ export function speechOf(body: unknown, settings: Settings): Script {
   const deltaOf = (bytes: Buffer) => eventOf({ type: "speech.audio.delta", audio: bytes.toString("base64") });
   return openaiScript({
     length,
-    eventAt: (index) => deltaOf(index === 0 ? Buffer.concat([header(), toneOf(pitch, 0)]) : toneOf(pitch, index)),
+    events: events((tone, isFirst) => deltaOf(isFirst ? Buffer.concat([header(), tone]) : tone)),
     terminator: eventOf({ type: "speech.audio.done", ...(settings.usage !== "never" && { usage }) }),
   });
 }

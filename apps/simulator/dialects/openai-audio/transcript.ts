@@ -2,7 +2,7 @@
  * Simulated transcripts: they describe the recording as it arrived, so that the caller sees its
  * name, type and size.
  */
-import { chunksOf, promptTokensOf } from "../../answer/chunks.ts";
+import { chunksOf, eachOf, promptTokensOf } from "../../answer/chunks.ts";
 import { type FormFile, isFile } from "../../request-body.ts";
 import type { Settings } from "../../settings.ts";
 import { refuse, type Script, type Whole, wholeOf } from "../dialect.ts";
@@ -130,15 +130,14 @@ const wordAt =
 
 function scriptOf(heard: Heard, settings: Settings, isDiarized: boolean): Script {
   const chunks = chunksOf(heard.text);
+  function* events(): Generator<string, string> {
+    for (const delta of eachOf(chunks))
+      yield eventOf({ type: "transcript.text.delta", delta, ...(isDiarized && { segment_id: "seg_0" }) });
+    return isDiarized ? eventOf(speakerSegmentOf(heard)) : "";
+  }
   return openaiScript({
     length: chunks.length,
-    eventAt: (index) =>
-      eventOf({
-        type: "transcript.text.delta",
-        delta: chunks.at(index),
-        ...(isDiarized && { segment_id: "seg_0" }),
-      }),
-    closing: isDiarized ? eventOf(speakerSegmentOf(heard)) : "",
+    events: events(),
     terminator: eventOf({
       type: "transcript.text.done",
       text: heard.text,

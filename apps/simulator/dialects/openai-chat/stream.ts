@@ -1,8 +1,8 @@
 /** The stream of a chat completion: an event for each token, made from prepared text. */
 
-import { joined } from "../../answer/chunks.ts";
+import { eachOf, joined, noChunks } from "../../answer/chunks.ts";
 import { type Choice, tokensOf } from "../../answer/compose.ts";
-import { turnsOf } from "../../answer/turns.ts";
+import { inTurns } from "../../answer/turns.ts";
 import type { Settings } from "../../settings.ts";
 import { signatureOf } from "../anthropic-messages/signature.ts";
 import type { Script } from "../dialect.ts";
@@ -32,45 +32,38 @@ export function chatScriptOf(
   const end = `},"logprobs":null,"finish_reason":null}]${noUsage}}\n\n`;
   const endAfter = (tokens: number) =>
     usageMode === "every" ? `},"logprobs":null,"finish_reason":null}]${usageAfter(tokens)}}\n\n` : end;
-  const turns = turnsOf(choices.map(tokensOf));
+  function* events(): Generator<string, string> {
+    let tokens = 0;
+    for (const { choice, token } of inTurns(choices.map((each) => deltasOf(each, form))))
+      yield `${starts[choice]}${token}${endAfter(++tokens)}`;
+    const ends = choices.map(
+      (choice, index) => `${starts[index]}},"logprobs":null,"finish_reason":"${chatFinishOf(choice)}"}]${noUsage}}\n\n`,
+    );
+    return (
+      ends.join("") +
+      (usageMode === "never" ? "" : `data: ${envelope},"choices":[]${usageAfter(usage.completionTokens)}}\n\n`)
+    );
+  }
   return openaiScript({
     opening: starts.map((start) => `${start}"role":"assistant","content":"","refusal":null${end}`).join(""),
-    length: turns.length,
-    eventAt(index) {
-      const choice = turns.choiceAt(index);
-      return `${starts[choice]}${deltaAt(choices[choice] as Choice, turns.tokenAt(index), form)}${endAfter(index + 1)}`;
-    },
-    closing:
-      choices
-        .map(
-          (choice, index) =>
-            `${starts[index]}},"logprobs":null,"finish_reason":"${chatFinishOf(choice)}"}]${noUsage}}\n\n`,
-        )
-        .join("") +
-      (usageMode === "never" ? "" : `data: ${envelope},"choices":[]${usageAfter(usage.completionTokens)}}\n\n`),
+    length: choices.reduce((sum, choice) => sum + tokensOf(choice), 0),
+    events: events(),
     terminator: "data: [DONE]\n\n",
   });
 }
 
-/** The delta of a token: first the reasoning, then the text, then the calls in order. */
-function deltaAt({ reasoning, text, calls }: Choice, token: number, form: Settings["reasoningForm"]): string {
-  if (token < reasoning.length) {
-    const isLast = token === reasoning.length - 1;
-    const signed = form === "details" || form === "parts" ? signatureOf(joined(reasoning)) : undefined;
-    return reasoningDeltaOf(reasoning.at(token), form, isLast ? signed : undefined);
-  }
-  let left = token - reasoning.length;
-  if (text !== undefined && left < text.length) return `"content":${JSON.stringify(text.at(left))}`;
-  left -= text?.length ?? 0;
+/** The deltas of the tokens: first the reasoning, then the text, then the calls in order. */
+function* deltasOf({ reasoning, text = noChunks, calls }: Choice, form: Settings["reasoningForm"]): Generator<string> {
+  const signature = form === "details" || form === "parts" ? signatureOf(joined(reasoning)) : undefined;
+  let left = reasoning.length;
+  for (const thought of eachOf(reasoning)) yield reasoningDeltaOf(thought, form, --left === 0 ? signature : undefined);
+  for (const part of eachOf(text)) yield `"content":${JSON.stringify(part)}`;
   for (const [index, { id, tool, input }] of calls.entries()) {
     const [kind, field] = tool.takes === "json" ? ["function", "arguments"] : ["custom", "input"];
-    if (left === 0)
-      return `"tool_calls":[{"index":${index},"id":"${id}","type":"${kind}","${kind}":{"name":${JSON.stringify(tool.name)},"${field}":""}${form === "call" && index === 0 ? signedCall : ""}}]`;
-    if (left <= input.length)
-      return `"tool_calls":[{"index":${index},"${kind}":{"${field}":${JSON.stringify(input.at(left - 1))}}}]`;
-    left -= 1 + input.length;
+    yield `"tool_calls":[{"index":${index},"id":"${id}","type":"${kind}","${kind}":{"name":${JSON.stringify(tool.name)},"${field}":""}${form === "call" && index === 0 ? signedCall : ""}}]`;
+    for (const part of eachOf(input))
+      yield `"tool_calls":[{"index":${index},"${kind}":{"${field}":${JSON.stringify(part)}}}]`;
   }
-  throw new RangeError(`there is no token ${token}`);
 }
 
 const signedCall = `,"extra_content":${JSON.stringify({ google: { thought_signature: callSignature } })}`;

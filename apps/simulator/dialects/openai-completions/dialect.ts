@@ -1,8 +1,8 @@
 /** OpenAI's legacy completions: POST /v1/completions, streamed and whole. */
-import { joined, promptTokensOf } from "../../answer/chunks.ts";
+import { eachOf, joined, noChunks, promptTokensOf } from "../../answer/chunks.ts";
 import { type Choice, compose, tokensOf } from "../../answer/compose.ts";
 import type { Question } from "../../answer/question.ts";
-import { turnsOf } from "../../answer/turns.ts";
+import { inTurns } from "../../answer/turns.ts";
 import { createdOf, refuse, type Script, wholeOf } from "../dialect.ts";
 import { openaiDialect, openaiScript } from "../openai.ts";
 import { chatFinishOf } from "../openai-chat/response.ts";
@@ -141,18 +141,21 @@ const logprobsOf = (text: string) => ({
 function scriptOf(envelope: object, request: CompletionQuestion, choices: Choice[], usage: object | undefined): Script {
   const eventOf = (text: string, index: number, finish: string | null) =>
     `data: ${JSON.stringify({ ...envelope, choices: [{ text, index, logprobs: request.logprobs ? logprobsOf(text) : null, finish_reason: finish }], ...(usage && { usage: null }) })}\n\n`;
-  const turns = turnsOf(choices.map(({ text }) => text?.length ?? 0));
-  return openaiScript({
-    length: turns.length,
-    eventAt(index) {
-      const choice = turns.choiceAt(index);
-      const token = turns.tokenAt(index);
-      const before = request.echo && token === 0 ? promptOf(choice, request) : "";
-      return eventOf(`${before}${choices[choice]?.text?.at(token) ?? ""}`, choice, null);
-    },
-    closing:
+  function* events(): Generator<string, string> {
+    const echoed = new Set<number>();
+    for (const { choice, token } of inTurns(choices.map(({ text = noChunks }) => eachOf(text)))) {
+      const before = request.echo && !echoed.has(choice) ? promptOf(choice, request) : "";
+      echoed.add(choice);
+      yield eventOf(before + token, choice, null);
+    }
+    return (
       choices.map((choice, index) => eventOf("", index, chatFinishOf(choice))).join("") +
-      (usage === undefined ? "" : `data: ${JSON.stringify({ ...envelope, choices: [], usage })}\n\n`),
+      (usage === undefined ? "" : `data: ${JSON.stringify({ ...envelope, choices: [], usage })}\n\n`)
+    );
+  }
+  return openaiScript({
+    length: choices.reduce((sum, { text }) => sum + (text?.length ?? 0), 0),
+    events: events(),
     terminator: "data: [DONE]\n\n",
   });
 }

@@ -96,23 +96,27 @@ function imagesScriptOf(request: ImagesRequest): Script {
   );
   const done = (image: number) =>
     eventOf({ type: `${name}.completed`, b64_json: pictureOf(request, image), ...common, ...usage });
+  function* events(): Generator<string, string> {
+    for (let image = 0; image < count; image++)
+      for (let token = 0; token < imageTokens; token++) {
+        const partial = places.indexOf(token);
+        if (token === imageTokens - 1 && image < count - 1) yield done(image);
+        else if (partial < 0) yield "";
+        else
+          yield eventOf({
+            type: `${name}.partial_image`,
+            b64_json: pictureOf(request, image, partial + 1),
+            partial_image_index: partial,
+            ...common,
+          });
+      }
+    return "";
+  }
   return {
     kind: "events",
     opening: "",
     length: imageTokens * count,
-    eventAt(index) {
-      const [image, token] = [Math.floor(index / imageTokens), index % imageTokens];
-      if (token === imageTokens - 1 && image < count - 1) return done(image);
-      const partial = places.indexOf(token);
-      if (partial < 0) return "";
-      return eventOf({
-        type: `${name}.partial_image`,
-        b64_json: pictureOf(request, image, partial + 1),
-        partial_image_index: partial,
-        ...common,
-      });
-    },
-    closing: "",
+    events: events(),
     get terminator() {
       return done(count - 1);
     },
