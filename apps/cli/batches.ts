@@ -5,7 +5,7 @@ import { parseArgs } from "node:util";
 import type { batchOperations } from "#api/batches.ts";
 import type { AnswerOf } from "#api/operation.ts";
 import type { Environment } from "#catalogue/environment.ts";
-import { CommandFault, failureOf, jsonOf, type Output, shortTime, standardOutput, tableOf } from "./command.ts";
+import { CommandFault, exitCodeOf, jsonOf, type Output, shortTime, standardOutput, tableOf } from "./command.ts";
 import { callControl, controlOf, readControl } from "./control-address.ts";
 
 const usage = `Usage:
@@ -82,10 +82,7 @@ export async function batchesCommand(
     out(values.json ? jsonOf(batch) : detailsOf(batch));
     return 0;
   } catch (error) {
-    const failure = failureOf(error);
-    if (failure === undefined) throw error;
-    err(`sluice batches: ${failure.line}\n`);
-    return failure.exitCode;
+    return exitCodeOf("sluice batches", error, { err });
   }
 }
 

@@ -6,7 +6,7 @@ import { credentialNamesOf, defaultsIn, type Environment } from "#catalogue/envi
 import { CatalogueFault } from "#catalogue/fault.ts";
 import type { CatalogueFile } from "#catalogue/schema.ts";
 import { fileVariableOf, isConfigured } from "#service/secret-files.ts";
-import { failureOf, type Output, standardOutput, tableOf, wantsHelp } from "./command.ts";
+import { exitCodeOf, type Output, standardOutput, tableOf, wantsHelp } from "./command.ts";
 
 const usage = `Usage:
   sluice catalogue check [file]    names every mistake in the file with its line, and the variables that it needs
@@ -46,10 +46,7 @@ export function catalogueCommand(
       output.err([...error.lines.slice(0, linesMax), ...(more > 0 ? [`… and ${more} more`] : []), ""].join("\n"));
       return 1;
     }
-    const failure = failureOf(error);
-    if (failure === undefined) throw error;
-    output.err(`sluice catalogue: ${failure.line}\n`);
-    return failure.exitCode;
+    return exitCodeOf("sluice catalogue", error, output);
   }
 }
 

@@ -30,6 +30,14 @@ export function failureOf(error: unknown): { line: string; exitCode: 1 | 2 } | u
   return isFault ? { line, exitCode: 1 } : undefined;
 }
 
+/** Says why a command failed; returns its exit code. Throws an error that no command expects. */
+export function exitCodeOf(command: string, error: unknown, { err }: Pick<Output, "err">): number {
+  const failure = failureOf(error);
+  if (failure === undefined) throw error;
+  err(`${command}: ${failure.line}\n`);
+  return failure.exitCode;
+}
+
 /** The characters that a text takes in a terminal, which may be other than its code units. */
 const widthOf = (text: string) => [...text].length;
 

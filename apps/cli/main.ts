@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { batchesCommand } from "./batches.ts";
 import { catalogueCommand } from "./catalogue.ts";
-import { failureOf, wantsHelp } from "./command.ts";
+import { exitCodeOf, standardOutput, wantsHelp } from "./command.ts";
 import { databaseCommand } from "./database.ts";
 import { keysCommand } from "./keys.ts";
 import { operatorCommand } from "./operator.ts";
@@ -83,7 +83,7 @@ async function command([name, ...args]: string[]): Promise<number> {
 }
 
 function showHelp(): number {
-  process.stdout.write(help);
+  standardOutput.out(help);
   return 0;
 }
 
@@ -110,10 +110,7 @@ async function findTestPrograms(): Promise<number> {
     await ensureTestPrograms(process.env, openState(checkout), onStopRequests().stop);
     return 0;
   } catch (error) {
-    const failure = failureOf(error);
-    if (failure === undefined) throw error;
-    process.stderr.write(`sluice: ${failure.line}\n`);
-    return failure.exitCode;
+    return exitCodeOf("sluice", error, standardOutput);
   }
 }
 

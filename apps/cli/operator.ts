@@ -3,7 +3,7 @@
  * in this directory or at SLUICE_CONTROL_URL.
  */
 import type { Environment } from "#catalogue/environment.ts";
-import { failureOf, standardOutput } from "./command.ts";
+import { exitCodeOf, standardOutput } from "./command.ts";
 import { callControl, controlOf } from "./control-address.ts";
 
 const usage = `Usage:
@@ -25,9 +25,6 @@ export async function operatorCommand(args: string[], environment: Environment):
     err(`It signs ${email} in once, before ${expiresAt}. Whoever has it is the operator.\n`);
     return 0;
   } catch (error) {
-    const failure = failureOf(error);
-    if (failure === undefined) throw error;
-    err(`sluice operator: ${failure.line}\n`);
-    return failure.exitCode;
+    return exitCodeOf("sluice operator", error, { err });
   }
 }

@@ -5,7 +5,7 @@ import { CatalogueFault } from "#catalogue/fault.ts";
 import { type CheckedPrices, checkPrices, type ListPrices, readListPrices } from "#catalogue/list-prices.ts";
 import { loadCatalogueFile } from "#catalogue/load.ts";
 import { serviceConfigOf } from "#service/config.ts";
-import { failureOf, type Output, standardOutput, tableOf, wantsHelp } from "./command.ts";
+import { exitCodeOf, type Output, standardOutput, tableOf, wantsHelp } from "./command.ts";
 
 const usage = `Usage:
   sluice prices check [--json]    compares the prices of the catalogue with the list prices of known models
@@ -30,10 +30,7 @@ export function pricesCommand(args: string[], environment: Environment, output: 
     }
     return check(environment, values.json === true, output);
   } catch (error) {
-    const failure = failureOf(error);
-    if (failure === undefined) throw error;
-    output.err(`sluice prices: ${failure.line}\n`);
-    return failure.exitCode;
+    return exitCodeOf("sluice prices", error, output);
   }
 }
 

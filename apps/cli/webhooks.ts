@@ -3,7 +3,7 @@ import { parseArgs } from "node:util";
 import type { AnswerOf, InputOf } from "#api/operation.ts";
 import type { webhookOperations } from "#api/webhooks.ts";
 import type { Environment } from "#catalogue/environment.ts";
-import { CommandFault, failureOf, jsonOf, type Output, shortTime, standardOutput, tableOf } from "./command.ts";
+import { CommandFault, exitCodeOf, jsonOf, type Output, shortTime, standardOutput, tableOf } from "./command.ts";
 import { callControl, controlOf } from "./control-address.ts";
 
 const usage = `Usage:
@@ -91,10 +91,7 @@ export async function webhooksCommand(
     err(usage);
     return 2;
   } catch (error) {
-    const failure = failureOf(error);
-    if (failure === undefined) throw error;
-    err(`sluice webhooks: ${failure.line}\n`);
-    return failure.exitCode;
+    return exitCodeOf("sluice webhooks", error, { err });
   }
 }
 

@@ -145,46 +145,7 @@ export const settingTable = {
 
 type SettingName = keyof typeof settingTable;
 
-/** Counts are in tokens; the first fault that the answer reaches applies. */
-interface Faults {
-  status: number | undefined;
-  /** The value of the header. */
-  retryAfter: string | undefined;
-  reset: number | undefined;
-  stall: number | undefined;
-  cut: number | undefined;
-  error: number | undefined;
-  malformed: number | undefined;
-  noEnd: boolean;
-  failFirst: number | undefined;
-}
-
-export interface Settings {
-  tokens: number | undefined;
-  /** Tokens per second; 0 is as fast as possible. */
-  rate: number;
-  firstMs: number;
-  headMs: number;
-  tokenBytes: number | undefined;
-  reasoningTokens: number | undefined;
-  redacted: boolean;
-  reasoningForm: (typeof reasoningForms)[number];
-  needsReasoning: boolean;
-  strictTurns: boolean;
-  strictMessages: boolean;
-  filterTokens: number | undefined;
-  cachedTokens: number | undefined;
-  promptCache: boolean;
-  cacheTokensMin: number;
-  limitRequests: number | undefined;
-  limitTokens: number | undefined;
-  limitPeriodMs: number;
-  limitWindow: boolean;
-  imageBytesMin: number;
-  usage: (typeof usageModes)[number];
-  earlyOpening: boolean;
-  faults: Faults;
-}
+export type Settings = ReturnType<typeof mergedOf>;
 
 /** The checked settings of one source, not yet merged. */
 export type SettingValues = ReadonlyMap<SettingName, number | string | true>;
@@ -256,7 +217,7 @@ export function settingsOf(...sources: SettingValues[]): Outcome<Settings> {
   return { kind: "ok", value: settings };
 }
 
-function mergedOf(values: SettingValues): Settings {
+function mergedOf(values: SettingValues) {
   const number = (name: SettingName): number | undefined => {
     const value = values.get(name);
     return typeof value === "number" ? value : undefined;
@@ -267,13 +228,14 @@ function mergedOf(values: SettingValues): Settings {
   };
   return {
     tokens: number("tokens"),
+    /** Tokens per second; 0 is as fast as possible. */
     rate: number("rate") ?? 0,
     firstMs: number("first") ?? 0,
     headMs: number("head") ?? 0,
     tokenBytes: number("size"),
     reasoningTokens: number("reasoning"),
     redacted: values.has("redacted"),
-    reasoningForm: reasoningForms.find((form) => form === text("reasoning-form")) ?? "content",
+    reasoningForm: reasoningForms.find((form) => form === text("reasoning-form")) ?? ("content" as const),
     needsReasoning: values.has("needs-reasoning"),
     strictTurns: values.has("strict-turns"),
     strictMessages: values.has("strict-messages"),
@@ -286,10 +248,12 @@ function mergedOf(values: SettingValues): Settings {
     limitPeriodMs: number("limit-period") ?? 60_000,
     limitWindow: values.has("limit-window"),
     imageBytesMin: number("image-bytes") ?? 0,
-    usage: usageModes.find((mode) => mode === text("usage")) ?? "asked",
+    usage: usageModes.find((mode) => mode === text("usage")) ?? ("asked" as const),
     earlyOpening: values.has("early-opening"),
+    /** Counts are in tokens; the first fault that the answer reaches applies. */
     faults: {
       status: number("status"),
+      /** The value of the header. */
       retryAfter: text("retry-after"),
       reset: number("reset"),
       stall: number("stall"),

@@ -2,6 +2,7 @@
  * Follows a value in Redis: reads it at first, after each notice on a channel, after the connection
  * was lost, and once in a while, because notices can be missed.
  */
+import { openChannel } from "./channel.ts";
 import type { Redis } from "./redis.ts";
 
 export interface FollowedValue {
@@ -31,19 +32,15 @@ export async function followValue({ redis, subscriber, channel, everyMs, read }:
     }
     isReading = false;
   };
-  const onMessage = (from: Buffer) => {
-    if (from.toString() === channel) void update();
-  };
   const onReady = () => void update();
-  subscriber.on("messageBuffer", onMessage);
+  const notices = openChannel(subscriber, channel, onReady);
   subscriber.on("ready", onReady);
   const close = () => {
     subscriber.off("ready", onReady);
-    subscriber.off("messageBuffer", onMessage);
-    subscriber.unsubscribe(channel).catch(() => undefined);
+    notices.close();
   };
   try {
-    await subscriber.subscribe(channel);
+    await notices.subscribed;
     await read();
   } catch (error) {
     close();

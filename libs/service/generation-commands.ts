@@ -6,6 +6,7 @@
 
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
+import { openChannel } from "./channel.ts";
 import { systemClock } from "./clock.ts";
 import type { Keyspace } from "./keyspace.ts";
 import { lateReportMs, readProcessReports } from "./process-reports.ts";
@@ -132,19 +133,14 @@ export interface CommandListenerOptions {
 /** Resolves when the process listens, to what ends it. */
 export async function listenForCommands(options: CommandListenerOptions): Promise<() => void> {
   const { redis, subscriber, keyspace, self, obey } = options;
-  const channel = Buffer.from(keyspace.commands);
-  const onMessage = (from: Buffer, message: Buffer) => {
-    if (from.equals(channel)) answer(JSON.parse(message.toString()) as Sent).catch(() => undefined);
-  };
   const answer = async ({ id, command }: Sent) => {
     const key = keyspace.commandAnswers(id);
     const text = JSON.stringify(obey(command));
     await redis.multi().hset(key, self, text).pexpire(key, answersLifeMs).exec();
   };
-  subscriber.on("messageBuffer", onMessage);
-  await subscriber.subscribe(keyspace.commands);
-  return () => {
-    subscriber.off("messageBuffer", onMessage);
-    subscriber.unsubscribe(keyspace.commands).catch(() => undefined);
-  };
+  const { subscribed, close } = openChannel(subscriber, keyspace.commands, (message) => {
+    answer(JSON.parse(message.toString()) as Sent).catch(() => undefined);
+  });
+  await subscribed;
+  return close;
 }

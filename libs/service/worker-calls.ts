@@ -4,6 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
+import { openChannel } from "./channel.ts";
 import { systemClock } from "./clock.ts";
 import type { Keyspace } from "./keyspace.ts";
 import type { Redis } from "./redis.ts";
@@ -56,20 +57,14 @@ export interface WorkerCallsOptions {
 /** Resolves when the worker listens, to what ends it. */
 export async function listenForCalls(options: WorkerCallsOptions): Promise<() => void> {
   const { redis, subscriber, keyspace, self, run } = options;
-  const channel = Buffer.from(keyspace.workerCalls);
-  const onMessage = (from: Buffer, message: Buffer) => {
-    if (!from.equals(channel)) return;
-    const { id, worker, kind, request } = JSON.parse(message.toString()) as Sent;
-    if (worker === self) answer(id, kind, request).catch(() => undefined);
-  };
   const answer = async (id: string, kind: string, request: unknown) => {
     const result = await run[kind]?.(request as never);
     if (result !== undefined) await redis.set(keyspace.workerAnswer(id), JSON.stringify(result), "PX", answerLifeMs);
   };
-  subscriber.on("messageBuffer", onMessage);
-  await subscriber.subscribe(keyspace.workerCalls);
-  return () => {
-    subscriber.off("messageBuffer", onMessage);
-    subscriber.unsubscribe(keyspace.workerCalls).catch(() => undefined);
-  };
+  const { subscribed, close } = openChannel(subscriber, keyspace.workerCalls, (message) => {
+    const { id, worker, kind, request } = JSON.parse(message.toString()) as Sent;
+    if (worker === self) answer(id, kind, request).catch(() => undefined);
+  });
+  await subscribed;
+  return close;
 }

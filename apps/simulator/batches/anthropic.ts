@@ -1,13 +1,15 @@
 /** Anthropic's message batches: https://docs.claude.com/en/api/creating-message-batches */
 import { randomUUID } from "node:crypto";
+import { isObject } from "../answer/schema.ts";
 import { anthropicErrorBody } from "../dialects/anthropic-messages/error.ts";
 import { refuse } from "../dialects/dialect.ts";
 import {
-  type BatchFault,
   type BatchRequest,
   batchFaultOf,
-  isObject,
   Kept,
+  limitIn,
+  pageOf,
+  type RunOptions,
   runRequests,
   type SendToSelf,
   type VendorBatches,
@@ -41,7 +43,7 @@ interface Stored {
 
 export class AnthropicBatches implements VendorBatches {
   readonly #send: SendToSelf;
-  readonly #batches = new Kept<Stored>();
+  readonly #batches = new Kept<Stored>((id) => `No batch ${id}.`);
 
   constructor(send: SendToSelf) {
     this.#send = send;
@@ -63,20 +65,20 @@ export class AnthropicBatches implements VendorBatches {
       case "GET":
         return this.#list(query);
       case "GET id":
-        return this.#find(id).batch;
+        return this.#batches.find(id).batch;
       case "GET id results": {
-        const { batch, results } = this.#find(id);
+        const { batch, results } = this.#batches.find(id);
         if (batch.processing_status !== "ended") refuse("The batch has not ended.");
         return results.map((line) => `${line}\n`).join("");
       }
       case "POST id cancel": {
-        const { batch } = this.#find(id);
+        const { batch } = this.#batches.find(id);
         if (batch.processing_status === "ended") refuse("The batch has ended.");
         batch.processing_status = "canceling";
         return batch;
       }
       case "DELETE id": {
-        const { batch } = this.#find(id);
+        const { batch } = this.#batches.find(id);
         if (batch.processing_status !== "ended") refuse("The batch has not ended; cancel it first.");
         this.#batches.delete(batch.id);
         return { id: batch.id, type: "message_batch_deleted" };
@@ -86,21 +88,10 @@ export class AnthropicBatches implements VendorBatches {
     }
   }
 
-  #find(id: string | undefined): Stored {
-    return this.#batches.get(id) ?? refuse(`No batch ${id}.`, undefined, { status: 404 });
-  }
-
   #list(query: URLSearchParams): object {
-    const limit = Number(query.get("limit") ?? 20);
-    if (!Number.isInteger(limit) || limit < 1 || limit > listedMax) refuse("limit: must be from 1 to 1000");
+    const limit = limitIn(query, listedMax) ?? refuse("limit: must be from 1 to 1000");
     const all = this.#batches.list().map(({ batch }) => batch);
-    const after = query.get("after_id");
-    const from = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1;
-    const data = all.slice(from, from + limit);
-    return {
-      ...{ data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null },
-      has_more: all.length > from + limit,
-    };
+    return pageOf(all, limit, query.get("after_id"));
   }
 
   #create(body: unknown, headers: Record<string, string>): Batch {
@@ -136,11 +127,7 @@ export class AnthropicBatches implements VendorBatches {
     return { ...batch };
   }
 
-  async #run(
-    { batch, results }: Stored,
-    requests: readonly Request[],
-    { fault, headers }: { fault: BatchFault | undefined; headers: Record<string, string> },
-  ): Promise<void> {
+  async #run({ batch, results }: Stored, requests: readonly Request[], { fault, headers }: RunOptions): Promise<void> {
     const counts = { processing: 0, succeeded: 0, errored: 0, canceled: 0, expired: 0 };
     const add = (custom_id: string, result: object) => results.push(JSON.stringify({ custom_id, result }));
     const isRunning = () => batch.processing_status === "in_progress";

@@ -1,4 +1,5 @@
 /** Steps that the batches of all vendors share. */
+import { refuse } from "../dialects/dialect.ts";
 import { settingValuesIn } from "../settings.ts";
 
 export interface BatchRequest {
@@ -28,6 +29,11 @@ export interface VendorBatches {
 }
 
 export type BatchFault = "fail" | "expire" | "hold" | "refuse";
+
+export interface RunOptions {
+  fault: BatchFault | undefined;
+  headers: Record<string, string>;
+}
 
 /** The setting `batch` of a model's name. */
 export function batchFaultOf(model: unknown): BatchFault | undefined {
@@ -63,6 +69,11 @@ const kept = 10_000;
 /** Objects by their ids; the oldest are forgotten. */
 export class Kept<Item> {
   readonly #items = new Map<string, Item>();
+  readonly #missing: (id: string | undefined) => never;
+
+  constructor(missing: (id: string | undefined) => string, param?: string) {
+    this.#missing = (id) => refuse(missing(id), param, { status: 404 });
+  }
 
   add(id: string, item: Item): void {
     this.#items.set(id, item);
@@ -74,8 +85,14 @@ export class Kept<Item> {
     return this.#items.get(id ?? "");
   }
 
-  delete(id: string): void {
-    this.#items.delete(id);
+  /** Refuses an id that nothing has. */
+  find(id: string | undefined): Item {
+    return this.get(id) ?? this.#missing(id);
+  }
+
+  delete(id: string | undefined): void {
+    this.find(id);
+    this.#items.delete(id as string);
   }
 
   /** The newest first. */
@@ -84,5 +101,16 @@ export class Kept<Item> {
   }
 }
 
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null;
+/** The page of a list, which has the items behind the one with the id `after`. */
+export function pageOf<Item extends { id: string }>(all: readonly Item[], limit: number, after: string | null) {
+  const from = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1;
+  const data = all.slice(from, from + limit);
+  const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
+  return { data, ...ids, has_more: all.length > from + limit };
+}
+
+/** The number of items that a query asks for; undefined if it is not from 1 to `max`. */
+export function limitIn(query: URLSearchParams, max: number): number | undefined {
+  const limit = Number(query.get("limit") ?? 20);
+  return Number.isInteger(limit) && limit >= 1 && limit <= max ? limit : undefined;
+}

@@ -1,13 +1,13 @@
 /** Gemini's batches with requests in the body: https://ai.google.dev/api/batch-api */
 import { randomUUID } from "node:crypto";
+import { isObject } from "../answer/schema.ts";
 import { refuse } from "../dialects/dialect.ts";
 import { geminiErrorBody } from "../dialects/gemini/error.ts";
 import {
-  type BatchFault,
   type BatchRequest,
   batchFaultOf,
-  isObject,
   Kept,
+  type RunOptions,
   runRequests,
   type SendToSelf,
   type VendorBatches,
@@ -40,7 +40,7 @@ const isOver = ({ state }: Stored): boolean => state !== "PENDING" && state !== 
 
 export class GeminiBatches implements VendorBatches {
   readonly #send: SendToSelf;
-  readonly #batches = new Kept<Stored>();
+  readonly #batches = new Kept<Stored>(() => "Requested entity was not found.");
 
   constructor(send: SendToSelf) {
     this.#send = send;
@@ -78,21 +78,16 @@ export class GeminiBatches implements VendorBatches {
         return { operations, ...(all.length > from + size && { nextPageToken: String(from + size) }) };
       }
       case "GET id":
-        return operationOf(this.#find(id));
+        return operationOf(this.#batches.find(id));
       case "POST id :cancel":
-        this.#find(id).isCancelled = true;
+        this.#batches.find(id).isCancelled = true;
         return {};
       case "DELETE id":
-        this.#find(id);
-        this.#batches.delete(id as string);
+        this.#batches.delete(id);
         return {};
       default:
         return refuse(`There is no ${method} ${path}.`, undefined, { status: 404 });
     }
-  }
-
-  #find(id: string | undefined): Stored {
-    return this.#batches.get(id) ?? refuse(`Requested entity was not found.`, undefined, { status: 404 });
   }
 
   #create(model: string, body: unknown, headers: Record<string, string>): object {
@@ -117,11 +112,7 @@ export class GeminiBatches implements VendorBatches {
     return operationOf(stored);
   }
 
-  async #run(
-    stored: Stored,
-    requests: readonly Request[],
-    { fault, headers }: { fault: BatchFault | undefined; headers: Record<string, string> },
-  ): Promise<void> {
+  async #run(stored: Stored, requests: readonly Request[], { fault, headers }: RunOptions): Promise<void> {
     if (fault === "fail") {
       stored.state = "FAILED";
       return;
@@ -165,7 +156,7 @@ function partOf(value: object, paths: readonly string[][]): object {
     Object.entries(value).flatMap(([name, member]) => {
       const inside = paths.filter(([first]) => first === name).map(([, ...rest]) => rest);
       if (inside.length === 0) return [];
-      const isWhole = inside.some((rest) => rest.length === 0) || !isObject(member);
+      const isWhole = inside.some((rest) => rest.length === 0) || typeof member !== "object" || member === null;
       return [[name, isWhole ? member : partOf(member, inside)]];
     }),
   );

@@ -4,15 +4,17 @@
  * simulator itself, with the caller's credential.
  */
 import { randomUUID } from "node:crypto";
+import { isObject } from "../answer/schema.ts";
 import { refuse } from "../dialects/dialect.ts";
 import { openaiErrorBody } from "../dialects/openai.ts";
 import { isFile } from "../request-body.ts";
 import {
-  type BatchFault,
   type BatchRequest,
   batchFaultOf,
-  isObject,
   Kept,
+  limitIn,
+  pageOf,
+  type RunOptions,
   runRequests,
   type SendToSelf,
   type VendorBatches,
@@ -78,8 +80,8 @@ const pathForm = /^\/v1\/(files|batches)(?:\/([^/]+)(?:\/(content|cancel))?)?$/;
 
 export class OpenAiBatches implements VendorBatches {
   readonly #send: SendToSelf;
-  readonly #files = new Kept<{ file: StoredFile; content: string }>();
-  readonly #batches = new Kept<Batch>();
+  readonly #files = new Kept<{ file: StoredFile; content: string }>((id) => `No such File object: ${id}`, "id");
+  readonly #batches = new Kept<Batch>((id) => `No batch found with id '${id}'.`);
 
   constructor(send: SendToSelf) {
     this.#send = send;
@@ -97,32 +99,30 @@ export class OpenAiBatches implements VendorBatches {
       case "POST files":
         return this.#upload(body);
       case "GET files":
-        return listOf(
-          this.#files
-            .list()
-            .map(({ file }) => file)
-            .filter(isOf("purpose", query)),
-          query,
-        );
+        return listOf(this.#filesOf(query.get("purpose")), query);
       case "GET files id":
-        return this.#file(id).file;
+        return this.#files.find(id).file;
       case "GET files id content":
-        return this.#file(id).content;
+        return this.#files.find(id).content;
       case "DELETE files id":
-        this.#file(id);
-        this.#files.delete(id as string);
+        this.#files.delete(id);
         return { id, object: "file", deleted: true };
       case "POST batches":
         return this.#create(body, headers);
       case "GET batches":
         return listOf(this.#batches.list(), query);
       case "GET batches id":
-        return this.#batch(id);
+        return this.#batches.find(id);
       case "POST batches id cancel":
-        return this.#cancel(this.#batch(id));
+        return this.#cancel(this.#batches.find(id));
       default:
         return refuse(`Invalid URL (${method} ${path})`, undefined, { status: 404 });
     }
+  }
+
+  #filesOf(purpose: string | null): StoredFile[] {
+    const files = this.#files.list().map(({ file }) => file);
+    return purpose === null ? files : files.filter((file) => file.purpose === purpose);
   }
 
   #upload(body: unknown): StoredFile {
@@ -145,14 +145,6 @@ export class OpenAiBatches implements VendorBatches {
     };
     this.#files.add(file.id, { file, content });
     return file;
-  }
-
-  #file(id: string | undefined): { file: StoredFile; content: string } {
-    return this.#files.get(id) ?? refuse(`No such File object: ${id}`, "id", { status: 404 });
-  }
-
-  #batch(id: string | undefined): Batch {
-    return this.#batches.get(id) ?? refuse(`No batch found with id '${id}'.`, undefined, { status: 404 });
   }
 
   #create(body: unknown, headers: Record<string, string>): Batch {
@@ -187,11 +179,7 @@ export class OpenAiBatches implements VendorBatches {
     return created;
   }
 
-  async #run(
-    batch: Batch,
-    lines: readonly Line[],
-    { fault, headers }: { fault: BatchFault | undefined; headers: Record<string, string> },
-  ): Promise<void> {
+  async #run(batch: Batch, lines: readonly Line[], { fault, headers }: RunOptions): Promise<void> {
     if (batch.status !== "validating") return;
     Object.assign(batch, { status: "in_progress", request_counts: { total: lines.length, completed: 0, failed: 0 } });
     const results = { output: [] as string[], error: [] as string[] };
@@ -232,20 +220,9 @@ export class OpenAiBatches implements VendorBatches {
 
 const secondsNow = (): number => Math.floor(Date.now() / 1_000);
 
-const isOf = (name: "purpose", query: URLSearchParams) => (file: StoredFile) =>
-  query.get(name) === null || query.get(name) === file[name];
-
-/** The items first. */
 function listOf(items: readonly { id: string }[], query: URLSearchParams): object {
-  const limit = Number(query.get("limit") ?? 20);
-  if (!Number.isInteger(limit) || limit < 1 || limit > listedMax) refuse("Invalid 'limit'.", "limit");
-  const after = query.get("after");
-  const from = after === null ? 0 : items.findIndex(({ id }) => id === after) + 1;
-  const data = items.slice(from, from + limit);
-  return {
-    ...{ object: "list", data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null },
-    has_more: items.length > from + limit,
-  };
+  const limit = limitIn(query, listedMax) ?? refuse("Invalid 'limit'.", "limit");
+  return { object: "list", ...pageOf(items, limit, query.get("after")) };
 }
 
 const isMetadata = (value: unknown): boolean =>

@@ -2,6 +2,7 @@
  * Tells all workers of a change: the entry is stored in a stream and published, with one command.
  * Every worker hears it, and a worker that starts, or was cut off, reads the entries that it lacks.
  */
+import { type Channel, openChannel } from "#service/channel.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
@@ -42,29 +43,26 @@ export interface AnnouncementsOptions extends AnnouncementsDeps {
 
 export class Announcements {
   readonly #options: AnnouncementsOptions;
-  readonly #channel: Buffer;
+  #channel: Channel | undefined;
   /** The last entry of the stream that is known here. */
   #lastId = "-";
 
   constructor(options: AnnouncementsOptions) {
     this.#options = options;
-    this.#channel = Buffer.from(options.names.channel);
   }
 
   /** Reads what was announced, and follows. Without Redis, nothing is known at first. */
   async start(): Promise<void> {
     const { subscriber, names } = this.#options;
-    subscriber.on("messageBuffer", this.#onMessage);
     subscriber.on("ready", this.#read);
-    await subscriber.subscribe(names.channel).catch(() => undefined);
+    this.#channel = openChannel(subscriber, names.channel, (bytes) => this.#receive(bytes));
+    await this.#channel.subscribed.catch(() => undefined);
     await this.#read();
   }
 
   close(): void {
-    const { subscriber, names } = this.#options;
-    subscriber.off("messageBuffer", this.#onMessage);
-    subscriber.off("ready", this.#read);
-    subscriber.unsubscribe(names.channel).catch(() => undefined);
+    this.#options.subscriber.off("ready", this.#read);
+    this.#channel?.close();
   }
 
   /** `name` has no spaces. */
@@ -74,13 +72,12 @@ export class Announcements {
     runScript(redis, announceScript, [names.stream], values).catch(() => undefined);
   }
 
-  readonly #onMessage = (channel: Buffer, bytes: Buffer): void => {
-    if (!channel.equals(this.#channel)) return;
+  #receive(bytes: Buffer): void {
     const [, id, name, value] = message.exec(bytes.toString()) ?? [];
     if (id === undefined || name === undefined || value === undefined) return;
     this.#lastId = id;
     this.#hear(name, value, 0);
-  };
+  }
 
   /** Another release may write other values. */
   #hear(name: string, value: string, ageMs: number): void {

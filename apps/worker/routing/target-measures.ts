@@ -9,6 +9,7 @@ import type { Subscriber } from "#events/event-stream.ts";
 import type { CallInfo, WorkerEvents } from "#events/worker-events.ts";
 import { ppmPerUnit } from "#ledger/money.ts";
 import { costOf, unitPricesOf } from "#ledger/prices.ts";
+import { type Channel, openChannel } from "#service/channel.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
@@ -64,7 +65,7 @@ export interface TargetMeasuresDeps {
 export class TargetMeasures {
   readonly #deps: TargetMeasuresDeps;
   readonly #self = randomUUID();
-  readonly #channel: Buffer;
+  #channel: Channel | undefined;
   readonly #measures = new Map<string, Measure>();
   readonly #heard = new Map<string, Heard>();
   #measured: { catalogue: Catalogue; names: ReadonlySet<string> } | undefined;
@@ -97,21 +98,18 @@ export class TargetMeasures {
 
   constructor(deps: TargetMeasuresDeps) {
     this.#deps = deps;
-    this.#channel = Buffer.from(deps.keyspace.targetMeasures);
   }
 
   async start(): Promise<void> {
     const { subscriber, keyspace } = this.#deps;
-    subscriber.on("messageBuffer", this.#onMessage);
     this.#timer = setInterval(() => this.tell(), tellEveryMs);
-    await subscriber.subscribe(keyspace.targetMeasures).catch(() => undefined);
+    this.#channel = openChannel(subscriber, keyspace.targetMeasures, (message) => this.#hear(message));
+    await this.#channel.subscribed.catch(() => undefined);
   }
 
   close(): void {
-    const { subscriber, keyspace } = this.#deps;
     clearInterval(this.#timer);
-    subscriber.off("messageBuffer", this.#onMessage);
-    subscriber.unsubscribe(keyspace.targetMeasures).catch(() => undefined);
+    this.#channel?.close();
   }
 
   /** Equal targets of one model by its strategy. */
@@ -198,8 +196,7 @@ export class TargetMeasures {
     return names;
   }
 
-  readonly #onMessage = (channel: Buffer, message: Buffer): void => {
-    if (!channel.equals(this.#channel)) return;
+  #hear(message: Buffer): void {
     try {
       const [worker, targets] = JSON.parse(message.toString()) as [string, [string, ...number[]][]];
       if (worker === this.#self || (this.#heard.size >= measuringWorkersMax && !this.#heard.has(worker))) return;
@@ -208,7 +205,7 @@ export class TargetMeasures {
     } catch {
       // Another release may tell it differently.
     }
-  };
+  }
 }
 
 const noSums: Readonly<Sums> = {
