@@ -43,7 +43,9 @@ export interface Script {
   events: Iterator<string, string>;
   /** Read after the last event. */
   terminator: string;
-  /** An error after the events so far, with the end of the stream. `opened`: the opening was sent. */
+  /**
+   * An error after the events so far, with the end of the stream. `opened`: the opening was sent.
+   */
   errorEvent(message: string, at: { opened: boolean }): string;
 }
 
