@@ -13,7 +13,7 @@ const groups = {
     "*.test.ts",
     "chaos/run/*.test.ts",
     "control/batches/{error-groups,formats,input-check,line-sender,state}.test.ts",
-    "console/{cost,dialects,error-texts,snippets,usage-series}.test.ts",
+    "console/{amounts,cost,dialects,error-texts,snippets,usage-series}.test.ts",
     "ingress/{admission,generation}/*.test.ts",
     "ingress/common/{capacity,labels}.test.ts",
     "ingress/observability/trace-subscriber.test.ts",

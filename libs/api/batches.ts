@@ -68,6 +68,7 @@ const batch = object({
   inputTokens: count("By the ledger, which may be some seconds behind."),
   outputTokens: count("By the ledger."),
   cost: money("What the account pays so far, by the ledger."),
+  isCostPartial: flag("Whether the cost leaves out units without a price, so that it is at least `cost`."),
   isOver: flag("Whether it has ended."),
   faults,
   inputFile: orNull(id("The file of its requests; null if they were in its body.")),

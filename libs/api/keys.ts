@@ -6,6 +6,7 @@ import { originForm, originsMax } from "#access/origins.ts";
 import { priorityNames } from "#access/priority.ts";
 import {
   changeOf,
+  flag,
   group,
   id,
   integer,
@@ -56,6 +57,7 @@ const settings = {
 const spend = (description: string) =>
   Type.Object(
     {
+      isPartial: flag("Whether these amounts leave out units without a price, so that they are lower bounds."),
       today: money("Since midnight (UTC)."),
       month: money("Since the first of the month (UTC)."),
       total: money("Ever."),

@@ -81,6 +81,8 @@ export const unitKinds = [
 
 const outcomes = ["complete", "left", "failed", "refused"] as const;
 
+const isCostPartial = flag("Whether the cost leaves out units without a price, so that it is at least `cost`.");
+
 /** One usage record. */
 const record = object({
   id: id("The id of the generation."),
@@ -130,6 +132,7 @@ const record = object({
   serviceTier: orNull(text("As the upstream named it in its answer; `batch` before it for a line of a batch.")),
   isEstimated: flag(),
   cost: money("What the caller pays."),
+  isCostPartial,
   upstreamCost: orNull(money("What the operator pays; null if the catalogue does not say. Only for operators.")),
   cacheSaving: orNull(
     money(
@@ -199,11 +202,13 @@ const sums = {
   audioOutputTokens: count(""),
   images: count(""),
   cost: money("What callers pay."),
+  isCostPartial,
   upstreamCost: orNull(money("What the operator pays, as far as the catalogue says it. Only for operators.")),
+  isUpstreamCostPartial: flag("Whether `upstreamCost` and `margin` leave out records whose upstream cost is unknown."),
   margin: orNull(
     money("Cost minus upstream cost, of records whose upstream cost is known; null without any. Only for operators."),
   ),
-  cacheSaving: money("The saving by the upstreams' prompt caches, for callers."),
+  cacheSaving: orNull(money("The saving by the upstreams' prompt caches, for callers; null where nothing was saved.")),
   firstContentMs: orNull(number("Mean of answers with content.")),
   durationMs: orNull(number("Mean.")),
 };

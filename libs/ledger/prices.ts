@@ -286,6 +286,14 @@ type Wholes = typeof unitKinds;
 export const unpricedUnitsOf = ({ units = {} }: UnitPrices): UnitKind[] =>
   (Object.keys(units) as UnitKind[]).filter((kind) => units[kind] === null);
 
+/**
+ * Whether a cost leaves out units without a price, by a record's kinds, counts and prices: tokens
+ * without one cost as much as those that contain them.
+ */
+export const isPartial = (units: readonly (readonly [kind: string, count: number, price: number | null])[] | null) =>
+  units?.some(([kind, , price]) => price === null && Object.hasOwn(unitKinds, kind) && !unitKinds[kind as UnitKind]) ??
+  false;
+
 const million = 1_000_000n;
 
 /**

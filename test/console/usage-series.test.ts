@@ -8,7 +8,8 @@ import { phasesOf } from "../../apps/console/parts/waterfall.ts";
 const sums: Sums = {
   ...{ requests: 10, refused: 2, failed: 1, images: 0 },
   ...{ inputTokens: 1_000, cachedInputTokens: 400, cacheWriteTokens: 100, outputTokens: 300, reasoningTokens: 50 },
-  ...{ audioInputTokens: 0, audioOutputTokens: 0, cost: "0.5", upstreamCost: null, margin: null, cacheSaving: "0" },
+  ...{ audioInputTokens: 0, audioOutputTokens: 0, cost: "0.5", upstreamCost: null, margin: null, cacheSaving: null },
+  ...{ isCostPartial: false, isUpstreamCostPartial: false },
   ...{ firstContentMs: 200, durationMs: 900 },
 };
 

@@ -453,7 +453,13 @@ onPostgres(
     await insertUsage(database, [
       usageRecord({ account, keyId: other.id, cost: "1500000000", receivedAt: Date.now() }),
     ]);
-    const { body } = await call(operator, "GET", path);
-    assert.deepEqual(body.accountSpend, { today: "1.5", month: "1.5", total: "1.5" });
+    const spend = { today: "1.5", month: "1.5", total: "1.5", isPartial: false };
+    assert.deepEqual((await call(operator, "GET", path)).body.accountSpend, spend);
+    const otherUnits: [string, number, null][] = [["webSearches", 1, null]];
+    await insertUsage(database, [
+      usageRecord({ account, keyId: other.id, cost: "0", receivedAt: Date.now(), otherUnits }),
+    ]);
+    assert.deepEqual((await call(operator, "GET", path)).body.accountSpend, { ...spend, isPartial: true });
+    assert.deepEqual((await call(operator, "GET", `/keys/${other.id}`)).body.spend, { ...spend, isPartial: true });
   },
 );

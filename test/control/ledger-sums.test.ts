@@ -355,3 +355,66 @@ onBoth(
     assert.equal(tags.body.total.requests, 1);
   },
 );
+
+onBoth("sums and CSV say where they leave out what is unknown", async (database) => {
+  const account = "unknown-amounts";
+  const units = (price: number | null, kind: "webSearches" | "imageInputTokens" = "webSearches") =>
+    [[kind, 2, price]] as UsageRecord["otherUnits"];
+  const record = (model: string, more: Partial<UsageRecord>) =>
+    usageRecord({ account, model, modelAnswered: model, receivedAt: start, cost: "7", upstreamCost: null, ...more });
+  const cached = { cachedInputTokens: 5, cacheSaving: "3" };
+  const replaced = record("searches", { isOwner: false, otherUnits: units(null), upstreamCost: "2" });
+  await insertUsage(database, [
+    record("unknown", { otherUnits: units(null, "imageInputTokens") }),
+    record("priced", { otherUnits: units(1), upstreamCost: "2", ...cached }),
+    record("searches", { otherUnits: units(null), upstreamCost: "2", tags: ["t"] }),
+    record("mixed", { upstreamCost: "2" }),
+    record("mixed", {}),
+    record("refused", { outcome: "refused", cost: "0" }),
+    replaced,
+  ]);
+  await insertUsage(database, [
+    { ...replaced, isOwner: true, otherUnits: null, model: "mixed", modelAnswered: "mixed" },
+  ]);
+  const sumsOf = async (more: object, context = contextOf(database)) => {
+    const query: object = { ...range, account, interval: "none", ...more };
+    const { rows, total } = (await usage.sumUsage({ query } as never, context)).body;
+    return [...rows, { ...total, group: { of: "all" } }].map((sums) => [
+      Object.values(sums.group)[0],
+      ...[sums.isCostPartial, sums.upstreamCost, sums.isUpstreamCostPartial, sums.margin, sums.cacheSaving],
+    ]);
+  };
+  assert.deepEqual(await sumsOf({ by: "model" }), [
+    ["mixed", false, "0.000000004", true, "0.00000001", null],
+    ["priced", false, "0.000000002", false, "0.000000005", "0.000000003"],
+    ["refused", false, null, false, null, null],
+    ["searches", true, "0.000000002", false, "0.000000005", null],
+    ["unknown", false, null, false, null, null],
+    ["all", true, "0.000000008", true, "0.00000002", "0.000000003"],
+  ]);
+  assert.deepEqual((await sumsOf({ by: "tag", tag: "t" }))[0]?.slice(0, 2), ["t", true]);
+  const reader = contextOf(database, { actor: { ...contextOf(database).actor, isOperator: false }, scope: [account] });
+  assert.deepEqual((await sumsOf({ model: "mixed" }, reader)).at(-1), ["all", false, null, false, null, null]);
+  const { items } = (await usage.listUsage({ query: { ...range, account } } as never, contextOf(database))).body;
+  assert.deepEqual(
+    items.flatMap(({ model, isCostPartial }) => (isCostPartial ? [model] : [])),
+    ["searches"],
+  );
+  const column = (csv: string, name: string) => {
+    const [names = [], ...rows] = csv
+      .trimEnd()
+      .split("\r\n")
+      .map((line) => line.split(","));
+    return rows.map((row) => row[names.indexOf(name)]);
+  };
+  const query = { ...range, account, interval: "none", by: "model" };
+  const { body: csv } = await usage.exportUsage({ query } as never, contextOf(database));
+  assert.deepEqual(column(csv, "isCostPartial"), ["false", "false", "false", "true", "false"]);
+  assert.deepEqual(column(csv, "isUpstreamCostPartial"), ["true", "false", "false", "false", "false"]);
+  assert.deepEqual(column(csv, "cacheSaving"), ["", "0.000000003", "", "", ""]);
+  assert.deepEqual(column(csv, "upstreamCost")[2], "");
+  const log = (
+    await usage.exportRecords({ query: { ...range, account, model: "searches" } } as never, contextOf(database))
+  ).body;
+  assert.deepEqual(column(log, "isCostPartial"), ["true"]);
+});

@@ -87,7 +87,7 @@ function formatsOf(language: Language): Formats {
         .formatToParts(amount as Intl.StringNumericLiteral)
         .find(({ type }) => type === "fraction")?.value.length ?? 0,
     exactMoney: (amount, currency) =>
-      moneyIn(currency, { minimumFractionDigits: 2, maximumFractionDigits: 9 }).format(
+      moneyIn(currency, { minimumFractionDigits: 2, maximumFractionDigits: 20 }).format(
         amount as Intl.StringNumericLiteral,
       ),
     percent: (share) => percent.format(share),

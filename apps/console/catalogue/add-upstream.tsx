@@ -18,7 +18,7 @@ import { useState } from "react";
 import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { useCloseDialog } from "../parts/dialogs.tsx";
-import { useCurrency } from "../parts/facts.tsx";
+import { useMoney } from "../parts/facts.tsx";
 import { ButtonLink } from "../parts/link.tsx";
 import { TokenCount } from "../parts/models.tsx";
 import { FaultNotice, Loaded } from "../parts/page.tsx";
@@ -294,8 +294,7 @@ interface OfferedRowProps {
 
 function OfferedRow({ model: { name, state, contextWindow, prices }, isTicked, onTick }: OfferedRowProps) {
   const t = useAddUpstreamTexts();
-  const format = useFormats();
-  const currency = useCurrency();
+  const money = useMoney();
   const { inputPerMillion: input, outputPerMillion: output } = plainPricesOf(prices);
   return (
     <Group justify="space-between" wrap="nowrap">
@@ -310,7 +309,7 @@ function OfferedRow({ model: { name, state, contextWindow, prices }, isTicked, o
         <Text c="dimmed" size="sm">
           {input === undefined || output === undefined
             ? t.unknownPrice
-            : t.pricePair(format.money(input, currency), format.money(output, currency))}
+            : t.pricePair(money.rounded(input), money.rounded(output))}
         </Text>
         <Text c="dimmed" size="sm" w={50} ta="right">
           <TokenCount value={contextWindow} />

@@ -5,7 +5,7 @@ import { useFilters } from "../app/address.ts";
 import { type Answer, call } from "../app/call.ts";
 import { useRead } from "../app/queries.ts";
 import { openDialog } from "../parts/dialogs.tsx";
-import { Cut } from "../parts/facts.tsx";
+import { Cut, useMoney } from "../parts/facts.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { useModelFactsTexts } from "../parts/model-facts.texts.ts";
 import { priceName } from "../parts/models.tsx";
@@ -48,7 +48,7 @@ function Differences({ entries, date, currency, items }: Prices & { entries: Ent
       const row = ticked.get(pricesIdOf(item));
       return { ...item, isTicked: row !== undefined && idOf(row) === idOf(item) };
     });
-  const columns = usePriceColumns({ entries, currency, onTick: tick });
+  const columns = usePriceColumns({ entries, onTick: tick });
   if (currency !== listCurrency) return <Alert color="gray">{t.otherCurrency(currency)}</Alert>;
   const countOf = (name: PricedTarget["state"]) => items.filter((item) => item.state === name).length;
   return (
@@ -81,22 +81,21 @@ const listCurrency = "USD";
 
 interface PriceColumnOptions {
   entries: Entries;
-  currency: string;
   onTick(item: PricedTarget, isTicked: boolean): void;
 }
 
-function usePriceColumns({ entries, currency, onTick }: PriceColumnOptions) {
+function usePriceColumns({ entries, onTick }: PriceColumnOptions) {
   const t = usePricesTabTexts();
   const m = useModelFactsTexts();
   const c = useColumns<PricedTarget & { isTicked: boolean }>();
+  const money = useMoney();
   // biome-ignore lint/correctness/useExhaustiveDependencies: a tick is a function of the former ones.
   return useMemo(() => {
-    const money = (amount: string) => c.format.exactMoney(amount, currency);
     const textOf = ({ price, aboveInputTokens, catalogue, list, difference }: PricedTarget["differences"][number]) => {
       const name = aboveInputTokens === 0 ? priceName(m, price) : t.above(priceName(m, price), aboveInputTokens);
       return difference === "missing"
-        ? t.missing(name, money(list))
-        : t.differs(name, money(catalogue), money(list), t[difference]);
+        ? t.missing(name, money.exact(list))
+        : t.differs(name, money.exact(catalogue), money.exact(list), t[difference]);
     };
     return [
       c.cell("tick", t.take, (item) =>
@@ -132,7 +131,7 @@ function usePriceColumns({ entries, currency, onTick }: PriceColumnOptions) {
         <Cut width={430}>{differences.map(textOf).join(" · ")}</Cut>
       )),
     ];
-  }, [t, m, c, entries, currency]);
+  }, [t, m, c, entries, money]);
 }
 
 interface ApplyFormProps {

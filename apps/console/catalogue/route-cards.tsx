@@ -4,7 +4,7 @@ import { type DragEvent, useState } from "react";
 import { useFormats } from "../app/language.tsx";
 import type { LiveState } from "../app/live.ts";
 import { useRead } from "../app/queries.ts";
-import { useCurrency } from "../parts/facts.tsx";
+import { useMoney } from "../parts/facts.tsx";
 import { CrossIcon, DownIcon, GripIcon, UpIcon } from "../parts/icons.tsx";
 import { StateCell } from "../parts/table.tsx";
 import { type Entries, plainPricesOf, type RouteTarget, textOf } from "./entries.ts";
@@ -180,7 +180,7 @@ function TargetCard({ target, place, share, live, entries, isEditable, isLast, .
 function TargetFacts({ target, entries, live }: Pick<TargetCardProps, "target" | "entries" | "live">) {
   const t = useRouteCardsTexts();
   const format = useFormats();
-  const currency = useCurrency();
+  const money = useMoney();
   const credentials = useRead("listCredentials");
   const upstream = entries.upstreams.find(({ name }) => name === target.upstream)?.entry;
   if (upstream === undefined) return <StateCell color="red">{t.missing}</StateCell>;
@@ -192,9 +192,7 @@ function TargetFacts({ target, entries, live }: Pick<TargetCardProps, "target" |
       ? [t.calls(format.count(live.calls)), t.failures(format.percent(live.failed / live.calls))]
       : []),
     ...(live !== undefined && live.firstTokenMs !== null ? [t.firstTokenIn(format.ms(live.firstTokenMs))] : []),
-    input === undefined || output === undefined
-      ? t.unknownCost
-      : t.costs(format.money(input, currency), format.money(output, currency)),
+    input === undefined || output === undefined ? t.unknownCost : t.costs(money.rounded(input), money.rounded(output)),
     reference === "" ? t.noCredential : t.credentialOf(stored?.hint ? `…${stored.hint}` : reference),
   ];
   return (

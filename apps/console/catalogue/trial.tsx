@@ -9,6 +9,7 @@ import { consoleKey, type KeyWish } from "../app/console-key.ts";
 import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { AccessFields, type Catalogue, useAccess } from "../parts/access.tsx";
+import { precisionOf } from "../parts/amounts.ts";
 import { kindOf } from "../parts/client-code.ts";
 import { FigureLine, Money } from "../parts/facts.tsx";
 import { RequestLink } from "../parts/link.tsx";
@@ -153,10 +154,10 @@ function TrialResult({ model, answer, record }: TrialResultProps) {
               figures={[
                 { name: t.firstToken, value: format.ms(record.firstContentMs) },
                 { name: t.duration, value: format.ms(record.durationMs) },
-                { name: t.cost, value: record.cost === null ? "–" : <Money of={record.cost} /> },
+                { name: t.cost, value: <Money of={record.cost} precision={precisionOf(record)} /> },
                 {
                   name: t.upstreamCost,
-                  value: record.upstreamCost === null ? "–" : <Money of={record.upstreamCost} />,
+                  value: <Money of={record.upstreamCost} />,
                 },
                 { name: t.request, value: <RequestLink id={record.id}>{t.details}</RequestLink> },
               ]}

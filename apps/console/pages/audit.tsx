@@ -122,7 +122,7 @@ function useAuditColumns(show: (entry: Entry) => void) {
           <Cut width={300}>{subject}</Cut>
         </RowButton>
       )),
-      c.cell("account", t.account, (entry) => entry.account ?? "–"),
+      c.account(t.account),
       c.cell("address", t.address, ({ address }) => address || "–"),
     ],
     [t, c, filter, show],

@@ -7,10 +7,11 @@ import { useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { BatchProgress, type Batch as BatchRow, BatchState, doneOf } from "../batches/batch-state.tsx";
 import { groupsOf, LineGroups } from "../batches/line-groups.tsx";
+import { precisionOf } from "../parts/amounts.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { ConfirmDialog, openDialog } from "../parts/dialogs.tsx";
-import { Facts, Figures, useCurrency } from "../parts/facts.tsx";
-import { KeyLink, ModelLink } from "../parts/link.tsx";
+import { Facts, Figures, useMoney } from "../parts/facts.tsx";
+import { AccountLink, KeyLink, ModelLink } from "../parts/link.tsx";
 import { Loaded, Page, Section } from "../parts/page.tsx";
 import { useBatchTexts } from "./batch.texts.ts";
 
@@ -84,7 +85,7 @@ function Actions({ of: batch }: { of: BatchRow }) {
 function BatchFigures({ batch }: { batch: BatchRow }) {
   const t = useBatchTexts();
   const format = useFormats();
-  const currency = useCurrency();
+  const money = useMoney();
   const { total, ratePerSecond, expectedEndAt, startedAt, endedAt, expiresAt, cost, isOver } = batch;
   return (
     <Figures
@@ -112,8 +113,8 @@ function BatchFigures({ batch }: { batch: BatchRow }) {
             },
         {
           name: isOver ? t.totalCost : t.costSoFar,
-          value: format.money(cost, currency),
-          exact: format.exactMoney(cost, currency),
+          value: money.rounded(cost, precisionOf(batch)),
+          exact: money.exact(cost, precisionOf(batch)),
           detail: t.tokensOf(format.short(batch.inputTokens), format.short(batch.outputTokens)),
         },
       ]}
@@ -171,7 +172,7 @@ function Details({ of: batch }: { of: BatchRow }) {
           [t.model, model === null ? batch.total > 0 && t.several : <ModelLink key="model" id={model} />],
           [t.endpoint, batch.endpoint],
           [t.api, batch.api],
-          [t.account, batch.account],
+          [t.account, <AccountLink key="account" id={batch.account} />],
           [t.key, <KeyLink key="key" id={batch.keyId} />],
           [t.created, format.time(batch.createdAt)],
           [t.checked, startedAt === null ? undefined : format.time(startedAt)],

@@ -6,6 +6,7 @@ import { useList } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { type Batch, BatchBar, BatchState, doneOf } from "../batches/batch-state.tsx";
 import { useAccounts } from "../parts/accounts.ts";
+import { precisionOf } from "../parts/amounts.ts";
 import { Cut } from "../parts/facts.tsx";
 import { FilterSelect } from "../parts/filters.tsx";
 import { ButtonLink, PageLink } from "../parts/link.tsx";
@@ -70,8 +71,8 @@ function useBatchColumns(hasAccounts: boolean) {
       c.cell("model", t.model, ({ model, total }) => <Cut width={96}>{model ?? (total === 0 ? "–" : t.several)}</Cut>, {
         sortBy: ({ model }) => model ?? "",
       }),
-      ...(hasAccounts ? [c.cut("account", t.account, 80)] : []),
-      c.money("cost", t.cost, ({ cost }) => cost),
+      ...(hasAccounts ? [c.account(t.account, 80)] : []),
+      c.money("cost", t.cost, ({ cost }) => cost, { precisionOf }),
       c.ago("createdAt", t.created),
       c.cell("end", t.end, ({ endedAt, expectedEndAt }) =>
         endedAt === null ? c.format.until(expectedEndAt) : c.format.ago(endedAt),

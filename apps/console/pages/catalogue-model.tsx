@@ -2,7 +2,6 @@
 import { Badge, Button, Group, MultiSelect, NumberInput, Paper, Select, SimpleGrid, Stack, Text } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
-import { useFormats } from "../app/language.tsx";
 import { ChangeDialog } from "../catalogue/change-view.tsx";
 import { CostEstimates } from "../catalogue/cost-estimates.tsx";
 import {
@@ -21,7 +20,7 @@ import { RouteCards } from "../catalogue/route-cards.tsx";
 import { isEditable, ReadOnlyNotice, SourceBadge } from "../catalogue/source-badge.tsx";
 import { Trial } from "../catalogue/trial.tsx";
 import { FormDialog, openDialog } from "../parts/dialogs.tsx";
-import { useCurrency } from "../parts/facts.tsx";
+import { useCurrency, useMoney } from "../parts/facts.tsx";
 import { NumberField, TextField } from "../parts/form.tsx";
 import { ButtonLink } from "../parts/link.tsx";
 import { useModelFactsTexts } from "../parts/model-facts.texts.ts";
@@ -189,8 +188,7 @@ function Prices({ entry, canEdit, onEdit }: EditProps & { entry: Entry["entry"] 
 function Periods({ prices, canEdit, onEdit }: EditProps & { prices: Record<string, unknown> }) {
   const t = useCatalogueModelTexts();
   const m = useModelFactsTexts();
-  const format = useFormats();
-  const currency = useCurrency();
+  const money = useMoney();
   const periods = periodsOf(prices);
   const change = (next: readonly PricePeriod[]) => {
     const { periods: _, ...others } = prices;
@@ -208,7 +206,7 @@ function Periods({ prices, canEdit, onEdit }: EditProps & { prices: Record<strin
             {[
               ...Object.entries(plainPricesOf(period))
                 .filter(([name]) => name !== "ratio")
-                .map(([name, value]) => `${priceName(m, name)}: ${format.exactMoney(String(value), currency)}`),
+                .map(([name, value]) => `${priceName(m, name)}: ${money.exact(value)}`),
               ...(period.ratio === undefined ? [] : [t.ratio(period.ratio)]),
             ].join(" · ")}
           </Text>

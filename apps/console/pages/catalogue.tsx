@@ -20,7 +20,7 @@ import { PricesTab } from "../catalogue/prices-tab.tsx";
 import { RevisionsTab } from "../catalogue/revisions-tab.tsx";
 import { isEditable, SourceBadge } from "../catalogue/source-badge.tsx";
 import { openDialog } from "../parts/dialogs.tsx";
-import { Cut, useCurrency } from "../parts/facts.tsx";
+import { Cut, useMoney } from "../parts/facts.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { OutputPrice, TokenCount } from "../parts/models.tsx";
 import { Empty, Loaded, Page } from "../parts/page.tsx";
@@ -165,15 +165,14 @@ function useEntryColumns(entries: Entries, kind: EntryKind) {
 
 function useModelColumns(entries: Entries) {
   const { c, t, source, actions } = useEntryColumns(entries, "model");
-  const currency = useCurrency();
+  const money = useMoney();
   return useMemo(() => {
     const price = (id: string, title: string) =>
       c.cell(
         id,
         title,
         ({ entry }) => {
-          const value = plainPricesOf(entry.prices)[id];
-          return value === undefined ? "–" : c.format.exactMoney(String(value), currency);
+          return money.exact(plainPricesOf(entry.prices)[id]);
         },
         { isNumber: true, sortBy: ({ entry }) => plainPricesOf(entry.prices)[id] ?? -1 },
       );
@@ -204,7 +203,6 @@ function useModelColumns(entries: Entries) {
           <OutputPrice
             amount={plainPricesOf(entry.prices).outputPerMillion?.toString()}
             images={imagesOf(entry.prices)}
-            currency={currency}
           />
         ),
         { isNumber: true, sortBy: ({ entry }) => plainPricesOf(entry.prices).outputPerMillion ?? -1 },
@@ -215,7 +213,7 @@ function useModelColumns(entries: Entries) {
       }),
       actions,
     ];
-  }, [c, t, source, actions, currency]);
+  }, [c, t, source, actions, money]);
 }
 
 function useUpstreamColumns(entries: Entries) {

@@ -92,7 +92,7 @@ function useFileColumns(hasAccounts: boolean) {
       c.cut("name", t.name, 260),
       c.text("purpose", t.purpose),
       c.bytes("bytes", t.size),
-      ...(hasAccounts ? [c.cut("account", t.account, 120)] : []),
+      ...(hasAccounts ? [c.account(t.account)] : []),
       c.ago("createdAt", t.created),
       c.cell("expiresAt", t.expires, ({ expiresAt }) => (expiresAt === null ? t.never : c.format.until(expiresAt)), {
         sortBy: ({ expiresAt }) => expiresAt ?? "9999",

@@ -5,15 +5,16 @@ import { call } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import { type Item, useVersioned } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
+import { precisionOf } from "../parts/amounts.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { ConfirmDialog, FormDialog, openDialog } from "../parts/dialogs.tsx";
-import { Facts, Figures, Tags, useCurrency } from "../parts/facts.tsx";
+import { Facts, Figures, Tags, useMoney } from "../parts/facts.tsx";
 import { NumberField } from "../parts/form.tsx";
 import { KeyForm, showNewKey } from "../parts/key-dialogs.tsx";
 import { KeyLimits } from "../parts/key-limits.tsx";
 import { useLimitsTexts } from "../parts/limits.texts.ts";
 import { isBudget, limitNames } from "../parts/limits.ts";
-import { KeyLink, PageLink } from "../parts/link.tsx";
+import { AccountLink, KeyLink, PageLink } from "../parts/link.tsx";
 import { Loaded, Page, Section } from "../parts/page.tsx";
 import { useKeyTexts } from "./key.texts.ts";
 import { KeyState } from "./keys.tsx";
@@ -96,15 +97,15 @@ function Actions({ of, etag }: { of: KeyRow; etag: string | undefined }) {
 
 function Spend({ spend }: Pick<KeyRow, "spend">) {
   const t = useKeyTexts();
-  const format = useFormats();
-  const currency = useCurrency();
+  const money = useMoney();
+  const precision = precisionOf({ isCostPartial: spend.isPartial });
   return (
     <Figures
       cols={{ base: 1, xs: 3 }}
       figures={(["today", "month", "total"] as const).map((period) => ({
         name: t[period],
-        value: format.money(spend[period], currency),
-        exact: format.exactMoney(spend[period], currency),
+        value: money.rounded(spend[period], precision),
+        exact: money.exact(spend[period], precision),
       }))}
     />
   );
@@ -114,7 +115,7 @@ function Settings({ of: key }: { of: KeyRow }) {
   const t = useKeyTexts();
   const names = useLimitsTexts();
   const format = useFormats();
-  const currency = useCurrency();
+  const money = useMoney();
   const { lastUsedAt, expiresAt, revokedAt, replacedBy, limits } = key;
   return (
     <Section title={t.settings}>
@@ -122,7 +123,7 @@ function Settings({ of: key }: { of: KeyRow }) {
         facts={[
           [t.id, <CopyText key="id" value={key.id} />],
           [t.ends, `…${key.hint}`],
-          [t.account, key.account],
+          [t.account, <AccountLink key="account" id={key.account} />],
           [t.group, key.group],
           [t.created, format.time(key.createdAt)],
           [t.lastUsed, lastUsedAt === null ? t.never : `${format.time(lastUsedAt)} (${format.ago(lastUsedAt)})`],
@@ -138,7 +139,7 @@ function Settings({ of: key }: { of: KeyRow }) {
           ...limitNames.map((name) => {
             const value = limits?.[name];
             if (value === undefined) return [names[name], undefined] as const;
-            return [names[name], isBudget(name) ? format.money(value, currency) : format.count(value)] as const;
+            return [names[name], isBudget(name) ? money.rounded(value) : format.count(value)] as const;
           }),
         ]}
       />

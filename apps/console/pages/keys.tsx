@@ -6,6 +6,7 @@ import { useFilters } from "../app/address.ts";
 import { type Item, useList } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { useAccounts } from "../parts/accounts.ts";
+import { precisionOf } from "../parts/amounts.ts";
 import { Cut } from "../parts/facts.tsx";
 import { FilterSelect } from "../parts/filters.tsx";
 import { KeyForm, showNewKey } from "../parts/key-dialogs.tsx";
@@ -42,7 +43,9 @@ function useKeyColumns(hasAccounts: boolean) {
   const t = useKeysTexts();
   const c = useColumns<KeyRow>();
   const spend = (period: "today" | "month", title: string) =>
-    c.money(period, title, ({ spend: { [period]: amount } }) => amount);
+    c.money(period, title, ({ spend: { [period]: amount } }) => amount, {
+      precisionOf: ({ spend }) => precisionOf({ isCostPartial: spend.isPartial }),
+    });
   return [
     c.cell(
       "name",
@@ -56,7 +59,7 @@ function useKeyColumns(hasAccounts: boolean) {
     ),
     c.cell("key", t.key, ({ hint }) => `…${hint}`),
     c.cell("state", t.state, KeyState, { sortBy: ({ state }) => state }),
-    ...(hasAccounts ? [c.text("account", t.account)] : []),
+    ...(hasAccounts ? [c.account(t.account)] : []),
     c.text("group", t.group),
     spend("today", t.spentToday),
     spend("month", t.spentMonth),

@@ -8,9 +8,10 @@ import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { useMaybeMe } from "../app/session.ts";
 import type { Catalogue, Model as CatalogueModel } from "../parts/access.tsx";
+import { precisionOf } from "../parts/amounts.ts";
 import { clientNames, clientsFor, dialectOf, kindOf, snippetsOf } from "../parts/client-code.ts";
 import { CopyText } from "../parts/copy.tsx";
-import { Facts, Figures } from "../parts/facts.tsx";
+import { Facts, Figures, useMoney } from "../parts/facts.tsx";
 import { FilterSelect } from "../parts/filters.tsx";
 import { ButtonLink, PageLink } from "../parts/link.tsx";
 import { useModelFactsTexts } from "../parts/model-facts.texts.ts";
@@ -70,9 +71,9 @@ function Content({ model, catalogue }: { model: CatalogueModel; catalogue: Catal
           ]}
         />
       </Section>
-      <Prices model={model} currency={catalogue.currency} />
+      <Prices model={model} />
       <Use model={model} catalogue={catalogue} />
-      {me !== null && <Usage model={model.id} currency={catalogue.currency} />}
+      {me !== null && <Usage model={model.id} />}
     </Page>
   );
 }
@@ -91,13 +92,14 @@ interface PriceLine {
 }
 
 /** A line for each price, a column for each group. */
-function Prices({ model, currency }: { model: CatalogueModel; currency: string }) {
+function Prices({ model }: { model: CatalogueModel }) {
+  const money = useMoney();
   const t = useModelTexts();
   const m = useModelFactsTexts();
   const format = useFormats();
   const lineOf = (name: string, amounts: (string | undefined)[]): PriceLine => ({
     name,
-    cells: amounts.map((amount) => (amount === undefined ? "–" : format.exactMoney(amount, currency))),
+    cells: amounts.map((amount) => money.exact(amount)),
   });
   const factorLine = (name: string, of: (prices: GroupPrices) => number | undefined) => {
     const factors = model.prices.map(of);
@@ -214,7 +216,8 @@ function Use({ model, catalogue }: { model: CatalogueModel; catalogue: Catalogue
   );
 }
 
-function Usage({ model, currency }: { model: string; currency: string }) {
+function Usage({ model }: { model: string }) {
+  const money = useMoney();
   const t = useModelTexts();
   const format = useFormats();
   const search = { model };
@@ -229,8 +232,8 @@ function Usage({ model, currency }: { model: string; currency: string }) {
               { name: t.requests, value: format.count(total.requests) },
               {
                 name: t.cost,
-                value: format.money(total.cost, currency),
-                exact: format.exactMoney(total.cost, currency),
+                value: money.rounded(total.cost, precisionOf(total)),
+                exact: money.exact(total.cost, precisionOf(total)),
               },
               { name: t.tokens, value: `${format.short(total.inputTokens)}, ${format.short(total.outputTokens)}` },
               { name: t.failed, value: format.count(total.failed) },

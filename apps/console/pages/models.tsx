@@ -72,9 +72,9 @@ function Content({ catalogue }: { catalogue: Catalogue }) {
   const t = useModelsTexts();
   const { search, filter } = useFilters();
   const choice = useChoice(catalogue);
-  const columns = useModelColumns(catalogue.currency, choice);
+  const columns = useModelColumns(choice);
   if (search.view === "compare" && choice.compared.length > 0)
-    return <Comparison models={choice.compared} group={choice.group} currency={catalogue.currency} />;
+    return <Comparison models={choice.compared} group={choice.group} />;
   if (search.view === "groups") return <GroupTable catalogue={catalogue} />;
   return (
     <>
@@ -153,7 +153,7 @@ function Filters({ catalogue: { groups }, choice }: { catalogue: Catalogue; choi
   );
 }
 
-function useModelColumns(currency: string, { group, compared }: Choice): Column<Model>[] {
+function useModelColumns({ group, compared }: Choice): Column<Model>[] {
   const t = useModelsTexts();
   const m = useModelFactsTexts();
   const me = useMaybeMe();
@@ -220,7 +220,7 @@ function useModelColumns(currency: string, { group, compared }: Choice): Column<
     c.cell(
       "input-price",
       t.input,
-      (model) => <Price amount={pricesFor(model, group)?.prices.inputPerMillion} currency={currency} />,
+      (model) => <Price amount={pricesFor(model, group)?.prices.inputPerMillion} />,
       amountBy("inputPerMillion"),
     ),
     c.cell(
@@ -228,9 +228,7 @@ function useModelColumns(currency: string, { group, compared }: Choice): Column<
       t.output,
       (model) => {
         const prices = pricesFor(model, group);
-        return (
-          <OutputPrice amount={prices?.prices.outputPerMillion} images={prices?.images ?? []} currency={currency} />
-        );
+        return <OutputPrice amount={prices?.prices.outputPerMillion} images={prices?.images ?? []} />;
       },
       amountBy("outputPerMillion"),
     ),
@@ -241,13 +239,12 @@ function useModelColumns(currency: string, { group, compared }: Choice): Column<
 
 interface ComparisonProps {
   models: Model[];
-  currency: string;
   group: string | undefined;
 }
 
 type Line = readonly [name: string, cell: (model: Model) => ReactNode];
 
-function useComparisonLines({ models, currency, group }: ComparisonProps): Line[] {
+function useComparisonLines({ models, group }: ComparisonProps): Line[] {
   const m = useModelFactsTexts();
   const format = useFormats();
   const me = useMaybeMe();
@@ -255,7 +252,7 @@ function useComparisonLines({ models, currency, group }: ComparisonProps): Line[
   const prices = [...new Set(models.flatMap((model) => Object.keys(pricesFor(model, group)?.prices ?? {})))];
   const imageLine: Line = [
     m.perImage,
-    (model) => <ImagePrice amounts={imagePricesOf(pricesFor(model, group)?.images ?? [])} currency={currency} />,
+    (model) => <ImagePrice amounts={imagePricesOf(pricesFor(model, group)?.images ?? [])} />,
   ];
   const healthLine: Line = [m.health, ({ id }) => <HealthText health={health} model={id} />];
   return [
@@ -263,10 +260,7 @@ function useComparisonLines({ models, currency, group }: ComparisonProps): Line[
     [m.context, ({ contextWindow }) => <TokenCount value={contextWindow} />],
     [m.output, ({ outputTokensMax }) => <TokenCount value={outputTokensMax} />],
     ...prices.map(
-      (name): Line => [
-        priceName(m, name),
-        (model) => <Price amount={pricesFor(model, group)?.prices[name]} currency={currency} />,
-      ],
+      (name): Line => [priceName(m, name), (model) => <Price amount={pricesFor(model, group)?.prices[name]} />],
     ),
     ...(models.some((model) => pricesFor(model, group)?.images.length) ? [imageLine] : []),
     [m.capabilities, ({ capabilities }) => <Capabilities of={capabilities} />],

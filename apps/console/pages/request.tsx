@@ -4,11 +4,11 @@ import { getRouteApi } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
-import { useLanguage } from "../app/texts.ts";
+import { precisionOf } from "../parts/amounts.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { type CostLine, costStepsOf, linesOf } from "../parts/cost.ts";
 import { decimalOf, nanoOf } from "../parts/decimal.ts";
-import { Facts, Tags, useCurrency } from "../parts/facts.tsx";
+import { Facts, Tags, useMoney } from "../parts/facts.tsx";
 import { AccountLink, KeyLink, ModelLink } from "../parts/link.tsx";
 import { Loaded, Page, Section } from "../parts/page.tsx";
 import type { UsageRecord } from "../parts/usage-types.ts";
@@ -216,7 +216,7 @@ function Waterfall({ record }: RecordProps) {
 function Cost({ record }: RecordProps) {
   const t = useRequestTexts();
   const format = useFormats();
-  const exact = useExactMoney();
+  const { exact } = useMoney();
   const steps = costStepsOf(record);
   const lines = steps?.lines ?? linesOf(record);
   const priceText = ({ isEach, unitPrice }: CostLine) =>
@@ -236,19 +236,20 @@ function Cost({ record }: RecordProps) {
     </Table.Tr>
   );
   const { cost, upstreamCost } = record;
+  const precision = precisionOf(record);
   const footer =
     steps === undefined
-      ? row(t.notBilled, exact(cost), 700)
+      ? row(t.notBilled, exact(cost, precision), 700)
       : [
           row(t.sum, exact(steps.sum)),
           row(t.groupRatio(record.group), `× ${steps.groupRatio}`),
           row(t.serviceRatio(record.serviceTier ?? t.standard), `× ${steps.serviceRatio}`),
-          row(t.rounded, <span data-cost="">{exact(cost)}</span>, 700),
+          row(t.rounded, <span data-cost="">{exact(cost, precision)}</span>, 700),
           ...(upstreamCost === null
             ? []
             : [
                 row(t.upstreamCost, exact(upstreamCost)),
-                row(t.margin, exact(decimalOf(nanoOf(cost) - nanoOf(upstreamCost)))),
+                row(t.margin, exact(decimalOf(nanoOf(cost) - nanoOf(upstreamCost)), precisionOf(record, "margin"))),
               ]),
         ];
   const below = steps !== undefined && steps.cost !== cost && (
@@ -277,20 +278,6 @@ function Cost({ record }: RecordProps) {
   );
 }
 
-/** Every digit, however many: `Intl` rounds beyond twenty. */
-function useExactMoney(): (amount: string) => string {
-  const { language } = useLanguage();
-  const currency = useCurrency();
-  const formatter = new Intl.NumberFormat(language, {
-    style: "currency",
-    currency,
-    currencyDisplay: "narrowSymbol",
-    minimumFractionDigits: 2,
-    maximumFractionDigits: 20,
-  });
-  return (amount) => formatter.format(amount as Intl.StringNumericLiteral);
-}
-
 function RecordFacts({ record }: RecordProps) {
   const t = useRequestTexts();
   const format = useFormats();
@@ -307,7 +294,7 @@ function RecordFacts({ record }: RecordProps) {
         idOf(t.traceId, record.traceId),
         [
           t.key,
-          <KeyLink key="key" id={record.key} title={record.key}>
+          <KeyLink key="key" id={record.key}>
             {record.keyName ?? record.key}
           </KeyLink>,
         ],

@@ -9,6 +9,7 @@ import { call, type Input } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import { type Item, queryClient, useList, useRead } from "../app/queries.ts";
 import { useAccounts } from "../parts/accounts.ts";
+import { precisionOf } from "../parts/amounts.ts";
 import { RecordsCsvButton } from "../parts/csv-button.tsx";
 import { errorCodes } from "../parts/error.texts.ts";
 import { Cut } from "../parts/facts.tsx";
@@ -88,7 +89,7 @@ function useRequestColumns(): Column<Row>[] {
           </KeyLink>
         ),
       ),
-      ...(hasAccounts ? [c.cell("account", names.account, ({ account }) => <Cut width={120}>{account}</Cut>)] : []),
+      ...(hasAccounts ? [c.account(names.account)] : []),
       c.cell("outcome", t.outcome, ({ outcome, status, errorCode, hasContent }) => (
         <Group gap={6} wrap="nowrap">
           <OutcomeBadge outcome={outcome} status={status} />
@@ -109,10 +110,11 @@ function useRequestColumns(): Column<Row>[] {
       c.cell(
         "tokens",
         t.tokens,
-        ({ tokens }) => `${c.format.count(tokens.input)} / ${c.format.count(tokens.output)}`,
+        ({ tokens, price }) =>
+          price === null ? "–" : `${c.format.count(tokens.input)} / ${c.format.count(tokens.output)}`,
         number,
       ),
-      c.money("cost", t.cost, ({ cost }) => cost),
+      c.money("cost", t.cost, ({ cost }) => cost, { precisionOf }),
     ];
   }, [t, names, rowTime, hasAccounts, c]);
 }

@@ -8,9 +8,10 @@ import { useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { type Access, AccessFields, type Catalogue, useAccess } from "../parts/access.tsx";
 import { useRecentAlerts } from "../parts/alerts.ts";
+import { precisionOf } from "../parts/amounts.ts";
 import { type Client, clientNames, clientsFor, dialectOf, kindOf, snippetsOf } from "../parts/client-code.ts";
 import { openDialog } from "../parts/dialogs.tsx";
-import { Figures, useCurrency } from "../parts/facts.tsx";
+import { Figures, useMoney } from "../parts/facts.tsx";
 import { FilterSelect } from "../parts/filters.tsx";
 import { AccountLink, ButtonLink, PageLink } from "../parts/link.tsx";
 import { Empty, Failure, Loaded, Page, Section } from "../parts/page.tsx";
@@ -67,7 +68,7 @@ interface TodayFigure {
 function useTodayFigures(total: Answer<"sumUsage">["total"] | undefined): TodayFigure[] {
   const t = useStartTexts();
   const format = useFormats();
-  const currency = useCurrency();
+  const money = useMoney();
   return [
     {
       name: t.requests,
@@ -77,8 +78,8 @@ function useTodayFigures(total: Answer<"sumUsage">["total"] | undefined): TodayF
     },
     {
       name: t.cost,
-      value: total && format.money(total.cost, currency),
-      exact: total && format.exactMoney(total.cost, currency),
+      value: total && money.rounded(total.cost, precisionOf(total)),
+      exact: total && money.exact(total.cost, precisionOf(total)),
       to: "/usage",
     },
     {

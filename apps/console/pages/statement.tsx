@@ -5,8 +5,9 @@ import { useFilters } from "../app/address.ts";
 import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { useLanguage } from "../app/texts.ts";
+import { precisionOf } from "../parts/amounts.ts";
 import { CsvButton } from "../parts/csv-button.tsx";
-import { useCurrency } from "../parts/facts.tsx";
+import { useCurrency, useMoney } from "../parts/facts.tsx";
 import { Loaded, Page, Section } from "../parts/page.tsx";
 import type { Sums, UsageSums } from "../parts/usage-types.ts";
 import { useStatementTexts } from "./statement.texts.ts";
@@ -83,14 +84,14 @@ interface LinesProps {
 function Lines({ title, heading, sums: { rows, total }, nameOf }: LinesProps) {
   const t = useStatementTexts();
   const format = useFormats();
-  const currency = useCurrency();
+  const money = useMoney();
   if (rows.length === 0) return <Text>{t.nothing}</Text>;
-  const cells = ({ requests, inputTokens, outputTokens, cost }: Sums) =>
+  const cells = (sums: Sums) =>
     [
-      format.count(requests),
-      format.count(inputTokens),
-      format.count(outputTokens),
-      format.exactMoney(cost, currency),
+      format.count(sums.requests),
+      format.count(sums.inputTokens),
+      format.count(sums.outputTokens),
+      money.exact(sums.cost, precisionOf(sums)),
     ].map((text, place) => (
       // biome-ignore lint/suspicious/noArrayIndexKey: a cell has no other identity.
       <Table.Td key={place} className="number">

@@ -234,7 +234,7 @@ function UsagePlot({ choice, reads }: { choice: Choice; reads: UsageReads }) {
     by,
     measure,
     before: reads.tableBefore?.total,
-    formatMeasure: text,
+    text,
   };
   return (
     <Loaded from={reads.plot} rows={9}>

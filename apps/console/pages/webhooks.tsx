@@ -77,7 +77,7 @@ function useWebhookColumns(hasAccounts: boolean) {
           {events.length === webhookEvents.length ? t.allEvents : t.eventCount(events.length)}
         </span>
       )),
-      ...(hasAccounts ? [c.cut("account", t.account, 120)] : []),
+      ...(hasAccounts ? [c.account(t.account)] : []),
       c.ago("createdAt", t.created),
       c.actions((webhook) => <WebhookActions webhook={webhook} />),
     ],

@@ -1,8 +1,11 @@
 /** Facts and figures about one thing: texts in tables, and large figures in boxes. */
 import { Badge, Group, Paper, SimpleGrid, type SimpleGridProps, Table, Text } from "@mantine/core";
-import type { ReactNode } from "react";
+import { type ReactNode, useMemo } from "react";
 import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
+import { useTexts } from "../app/texts.ts";
+import { useAccountName } from "./accounts.ts";
+import { amountsIn, type Precision } from "./amounts.ts";
 
 /** A fact without a value is left out. */
 export type Fact = readonly [name: string, value: ReactNode | undefined];
@@ -34,6 +37,17 @@ export const Cut = ({ children, width = 220 }: { children: string; width?: numbe
   </span>
 );
 
+/** An account by its name, with its id on hover. */
+export function AccountName({ id, width = 220 }: { id: string | null; width?: number }) {
+  const nameOf = useAccountName();
+  if (id === null || id === "") return "–";
+  return (
+    <span className="cut" style={{ maxWidth: width }} title={id}>
+      {nameOf(id)}
+    </span>
+  );
+}
+
 export const Tags = ({ tags }: { tags: readonly string[] }) =>
   tags.map((tag) => (
     <Badge key={tag} variant="default" mr={4}>
@@ -54,20 +68,32 @@ export const Person = ({ name, email }: { name: string; email: string | null }) 
 /** The currency of the catalogue. */
 export const useCurrency = (): string => useRead("readCatalogue").data?.currency ?? "USD";
 
+/** Amounts in this currency. */
+export function useMoney() {
+  const format = useFormats();
+  const currency = useCurrency();
+  return useMemo(() => amountsIn(currency, format), [currency, format]);
+}
+
 interface MoneyProps {
-  of: string;
+  of: string | null;
+  precision?: Precision;
   /** The CSS variable with the most decimals of its column. */
   alignedIn?: string;
 }
 
 /** An amount, rounded for reading; every digit on hover. */
-export function Money({ of, alignedIn }: MoneyProps) {
+export function Money({ of, precision = "exact", alignedIn }: MoneyProps) {
+  const t = useTexts();
   const format = useFormats();
   const currency = useCurrency();
+  const money = useMoney();
+  if (of === null) return "–";
   const pad = alignedIn && `calc((var(${alignedIn}) - ${format.decimalsOf(of, currency)}) * 1ch)`;
+  const why = precision === "exact" ? "" : ` – ${t[precision]}`;
   return (
-    <span title={format.exactMoney(of, currency)} {...(pad && { style: { paddingInlineEnd: pad } })}>
-      {format.money(of, currency)}
+    <span title={money.exact(of, precision) + why} {...(pad && { style: { paddingInlineEnd: pad } })}>
+      {money.rounded(of, precision)}
     </span>
   );
 }

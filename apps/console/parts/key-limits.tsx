@@ -4,7 +4,8 @@ import { useQueries } from "@tanstack/react-query";
 import type { Answer } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import { read, useRead } from "../app/queries.ts";
-import { useCurrency } from "./facts.tsx";
+import { precisionOf } from "./amounts.ts";
+import { useMoney } from "./facts.tsx";
 import { useKeyLimitsTexts } from "./key-limits.texts.ts";
 import { useLimitsTexts } from "./limits.texts.ts";
 import { isBudget } from "./limits.ts";
@@ -26,10 +27,10 @@ function useLimitColumns() {
   const t = useKeyLimitsTexts();
   const names = useLimitsTexts();
   const format = useFormats();
-  const currency = useCurrency();
+  const money = useMoney();
   const c = useColumns<Limit>();
   const amount = (limit: Limit["limit"], value: string) =>
-    isBudget(limit) ? format.money(value, currency) : format.count(Number(value));
+    isBudget(limit) ? money.rounded(value) : format.count(Number(value));
   const resetText = ({ limit, used, resetsAt }: Limit): string => {
     if (isBudget(limit)) return resetsAt === null ? t.never : format.time(resetsAt);
     if (limit === "generationsMax") return used === "0" ? t.full : t.asTheyEnd;
@@ -87,8 +88,7 @@ export function AccountLimits({ account }: { account: string }) {
 
 export function KeyLimits({ id, account }: { id: string; account: string }) {
   const t = useKeyLimitsTexts();
-  const format = useFormats();
-  const currency = useCurrency();
+  const money = useMoney();
   const columns = useLimitColumns();
   return (
     <Section title={t.title}>
@@ -101,8 +101,13 @@ export function KeyLimits({ id, account }: { id: string; account: string }) {
                 {t.accountSpent} <AccountLink id={account} underline="always" />
               </Text>
               {(["today", "month", "total"] as const).map((period) => (
-                <Text key={period} title={format.exactMoney(accountSpend[period], currency)}>
-                  {t[period](format.money(accountSpend[period], currency))}
+                <Text
+                  key={period}
+                  title={money.exact(accountSpend[period], precisionOf({ isCostPartial: accountSpend.isPartial }))}
+                >
+                  {t[period](
+                    money.rounded(accountSpend[period], precisionOf({ isCostPartial: accountSpend.isPartial })),
+                  )}
                 </Text>
               ))}
             </Group>

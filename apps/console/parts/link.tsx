@@ -2,6 +2,8 @@
 import { Anchor, type AnchorProps, Button, type ButtonProps } from "@mantine/core";
 import { createLink } from "@tanstack/react-router";
 import type { AnchorHTMLAttributes, ReactNode, Ref } from "react";
+import { useRead } from "../app/queries.ts";
+import { useAccountName } from "./accounts.ts";
 
 type LinkAttributes = AnchorHTMLAttributes<HTMLAnchorElement> & { ref?: Ref<HTMLAnchorElement> };
 
@@ -37,7 +39,25 @@ const IdLink = ({ to, id, children = id, ...props }: IdLinkProps) =>
     </PageLink>
   );
 
-export const KeyLink = (props: ThingLinkProps) => <IdLink to="/keys/$key" {...props} />;
-export const AccountLink = (props: ThingLinkProps) => <IdLink to="/accounts/$account" {...props} />;
+/** By default with the name of the key. */
+export const KeyLink = ({ id, children, ...props }: ThingLinkProps) => (
+  <IdLink to="/keys/$key" id={id} title={id} {...props}>
+    {children ?? <KeyName id={id} />}
+  </IdLink>
+);
+
+function KeyName({ id }: { id: string }) {
+  return useRead("getKey", { params: { key: id } }).data?.name ?? id;
+}
+
+/** By default with the name of the account. */
+export function AccountLink({ id, children, ...props }: ThingLinkProps) {
+  const nameOf = useAccountName();
+  return (
+    <IdLink to="/accounts/$account" id={id} title={id} {...props}>
+      {children ?? nameOf(id)}
+    </IdLink>
+  );
+}
 export const ModelLink = (props: ThingLinkProps) => <IdLink to="/models/$model" {...props} />;
 export const RequestLink = (props: ThingLinkProps) => <IdLink to="/requests/$id" {...props} />;

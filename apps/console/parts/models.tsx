@@ -4,6 +4,7 @@ import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { useMaybeMe } from "../app/session.ts";
 import type { Catalogue, Model } from "./access.tsx";
+import { useMoney } from "./facts.tsx";
 import { useModelFactsTexts } from "./model-facts.texts.ts";
 
 export function useCapabilityName(): (capability: string) => string {
@@ -35,10 +36,7 @@ export function TokenCount({ value }: { value: number | null }) {
 }
 
 /** An exact amount; "–" for one that is not there. */
-export function Price({ amount, currency }: { amount: string | undefined; currency: string }) {
-  const format = useFormats();
-  return <>{amount === undefined ? "–" : format.exactMoney(amount, currency)}</>;
-}
+export const Price = ({ amount }: { amount: string | undefined }) => useMoney().exact(amount);
 
 interface ImageLook {
   size?: string | undefined;
@@ -67,15 +65,12 @@ export function imagePricesOf(images: readonly (ImageLook & { price: string })[]
 interface ImagePriceProps {
   /** As `imagePricesOf` gives them. */
   amounts: readonly string[];
-  currency: string;
 }
 
 /** The price of an image; the lowest of several. */
-export function ImagePrice({ amounts: [lowest, ...others], currency }: ImagePriceProps) {
+export function ImagePrice({ amounts: [lowest, ...others] }: ImagePriceProps) {
   const t = useModelFactsTexts();
-  const format = useFormats();
-  if (lowest === undefined) return "–";
-  const text = format.exactMoney(lowest, currency);
+  const text = useMoney().exact(lowest);
   return others.length === 0 ? text : t.from(text);
 }
 
@@ -83,17 +78,16 @@ interface OutputPriceProps {
   /** Per million tokens. */
   amount: string | undefined;
   images: readonly (ImageLook & { price: string })[];
-  currency: string;
 }
 
 /** The price of what a model makes: of each image, or of its tokens. */
-export function OutputPrice({ amount, images, currency }: OutputPriceProps) {
+export function OutputPrice({ amount, images }: OutputPriceProps) {
   const t = useModelFactsTexts();
   const amounts = imagePricesOf(images);
-  if (amounts.length === 0) return <Price amount={amount} currency={currency} />;
+  if (amounts.length === 0) return <Price amount={amount} />;
   return (
     <>
-      <ImagePrice amounts={amounts} currency={currency} /> {t.eachImage}
+      <ImagePrice amounts={amounts} /> {t.eachImage}
     </>
   );
 }

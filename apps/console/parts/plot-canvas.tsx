@@ -61,7 +61,7 @@ export default memo(function PlotCanvas({ height, onHover, onSelect, ...drawn }:
   return <div ref={holder} style={{ height }} />;
 });
 
-const styleOf = ({ values: _, ...style }: PlotSeries) => style;
+const styleOf = ({ values: _, precisions: _precisions, ...style }: PlotSeries) => style;
 
 /**
  * Series in the order of drawing: a stack from its top down, so that each lower sum covers a part

@@ -1,10 +1,13 @@
 /** The series of a plot, and their colours. */
+import type { Precision } from "./amounts.ts";
 
 export interface PlotSeries {
   id: string;
   name: string;
   /** One for each step; null where there is none, such as the latency without requests. */
   values: readonly (number | null)[];
+  /** How precise the values are that are not exact. */
+  precisions?: readonly (Precision | undefined)[];
   /** It is of the period before: a dashed line, not part of a stack. */
   isBefore?: boolean;
   /** The sum of all groups that are not among the largest: grey. */

@@ -2,6 +2,7 @@
 import { Box, Button, Group, Stack, Text, useComputedColorScheme } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { lazy, Suspense, useMemo, useState } from "react";
+import type { Precision } from "./amounts.ts";
 import { usePlotTexts } from "./plot.texts.ts";
 import { coloursOf, type DrawnPlot, type PlotSeries, ranksOf } from "./plot-shape.ts";
 import { DataTable, useColumns } from "./table.tsx";
@@ -19,7 +20,7 @@ export interface PlotProps extends Omit<DrawnPlot, "labels" | "ranks"> {
   shortTime(ms: number): string;
   longTime(ms: number): string;
   /** The text of a value. */
-  format(value: number | null): string;
+  format(value: number | null, precision?: Precision): string;
   /** The text of a series for the whole time. */
   total?: (series: PlotSeries) => string;
   /** Steps that were dragged over or clicked, both included. */
@@ -80,7 +81,9 @@ export function Plot({
                 {each.name}
               </Text>
               <Text size="sm" fw={600} style={{ whiteSpace: "nowrap" }}>
-                {index === undefined ? (total?.(each) ?? "") : format(each.values[index] ?? null)}
+                {index === undefined
+                  ? (total?.(each) ?? "")
+                  : format(each.values[index] ?? null, each.precisions?.[index])}
               </Text>
             </Group>
           ))}
@@ -117,8 +120,8 @@ function Figures({
   const c = useColumns<{ id: number; time: number }>();
   const columns = [
     c.cell("time", t.time, ({ time }) => longTime(time), { sortBy: ({ time }) => time }),
-    ...series.map(({ id, name, values }) =>
-      c.cell(id, name, (step) => format(values[step.id] ?? null), {
+    ...series.map(({ id, name, values, precisions }) =>
+      c.cell(id, name, (step) => format(values[step.id] ?? null, precisions?.[step.id]), {
         isNumber: true,
         sortBy: (step) => values[step.id] ?? -1,
       }),

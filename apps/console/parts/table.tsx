@@ -18,7 +18,8 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type CSSProperties, memo, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useFormats } from "../app/language.tsx";
 import { useTexts } from "../app/texts.ts";
-import { Cut, Money, useCurrency } from "./facts.tsx";
+import type { Precision } from "./amounts.ts";
+import { AccountName, Cut, Money, useCurrency } from "./facts.tsx";
 import { Loaded, type Reading } from "./page.tsx";
 
 export type CellColor = "teal" | "blue" | "yellow" | "red" | "orange" | "gray";
@@ -118,10 +119,11 @@ function columnsOf<Row extends object>(format: ReturnType<typeof useFormats>) {
     id: string,
     title: string,
     amountOf: (row: Row) => string | null,
-    { total }: { total?: string | null } = {},
+    { total, precisionOf }: { total?: Row | undefined; precisionOf?(row: Row): Precision } = {},
   ): Column<Row> => {
-    const shown = (amount: string | null) =>
-      amount === null ? "–" : <Money of={amount} alignedIn={`--decimals-${id}`} />;
+    const shown = (row: Row) => (
+      <Money of={amountOf(row)} precision={precisionOf?.(row)} alignedIn={`--decimals-${id}`} />
+    );
     return {
       id,
       header: title,
@@ -131,8 +133,8 @@ function columnsOf<Row extends object>(format: ReturnType<typeof useFormats>) {
         footer: total === undefined ? undefined : shown(total),
         amountOf: (row) => amountOf(row as Row),
       },
-      cell: ({ row }) => shown(amountOf(row.original)),
-      accessorFn: (row) => Number(amountOf(row) ?? -1),
+      cell: ({ row }) => shown(row.original),
+      accessorFn: (row) => Number(amountOf(row) ?? Number.NEGATIVE_INFINITY),
     };
   };
   return {
@@ -142,6 +144,10 @@ function columnsOf<Row extends object>(format: ReturnType<typeof useFormats>) {
     text: textual((text) => text),
     cut: (name: NameOf<Row, string | null>, title: string, width: number) =>
       textual((text) => <Cut width={width}>{text}</Cut>)(name, title),
+    account: (title: string, width = 120) =>
+      cell("account", title, (row) => <AccountName id={(row as { account: string | null }).account} width={width} />, {
+        sortBy: (row) => (row as { account: string | null }).account ?? "",
+      }),
     time: textual(format.time),
     day: textual(format.day),
     ago: textual((iso) => <span title={format.time(iso)}>{format.ago(iso)}</span>),

@@ -1,5 +1,5 @@
 /** From the API's sums to the series of a plot. */
-import { decimalOf, nanoOf } from "./decimal.ts";
+import { type Precision, precisionOf, sumOf } from "./amounts.ts";
 import { type MeasureName, measures } from "./measures.ts";
 import { type Interval, type Period, stepsOf } from "./periods.ts";
 import type { PlotSeries } from "./plot-shape.ts";
@@ -17,6 +17,12 @@ interface SeriesContext {
   groupName: GroupName;
 }
 
+/** What a series is at each step. */
+interface Steps {
+  values: (number | null)[];
+  precisions: Precision[];
+}
+
 const partColours = { refused: "amber", failed: "red" } as const;
 
 /**
@@ -29,40 +35,48 @@ export function seriesOf(
 ): PlotSeries[] {
   const { value, parts, isAdditive } = measures[measure];
   const place = new Map(times.map((time, index) => [time, index]));
-  const empty = () => new Array<number | null>(times.length).fill(isAdditive ? 0 : null);
-  const fill = (values: (number | null)[], row: SumRow, of: (sums: Sums) => number | null) => {
+  const empty = (): Steps => ({ values: times.map(() => (isAdditive ? 0 : null)), precisions: [] });
+  const fill = ({ values, precisions }: Steps, row: SumRow, of: (sums: Sums) => number | null) => {
     const index = place.get(Date.parse(row.time ?? ""));
-    if (index !== undefined) values[index] = of(row);
+    if (index === undefined) return;
+    values[index] = of(row);
+    precisions[index] = precisionOf(row, measure);
   };
   if (by.length === 0) {
     const kinds: readonly (readonly [MeasureName | keyof UsageTexts, (sums: Sums) => number | null])[] = parts ?? [
       [measure, value],
     ];
     const series = kinds.map(([id, of]): PlotSeries => {
-      const values = empty();
-      for (const row of rows) fill(values, row, of);
+      const steps = empty();
+      for (const row of rows) fill(steps, row, of);
       const colour = id === "refused" || id === "failed" ? partColours[id] : undefined;
-      return { id, name: t[id] as string, values, ...(colour && { colour }) };
+      return { id, name: t[id] as string, ...steps, ...(colour && { colour }) };
     });
     // A part that never occurs says nothing, but one at least stays.
     return series.filter(({ values }, index) => index === 0 || values.some((each) => each !== 0 && each !== null));
   }
-  const groups = new Map<string, { name: string; isOthers: boolean; values: (number | null)[]; size: number }>();
+  const groups = new Map<string, Steps & { name: string; isOthers: boolean; size: number }>();
   for (const row of rows) {
     const id = row.isOthers ? "others" : idOf(row.group);
     const group = groups.get(id) ?? {
       name: row.isOthers ? t.others : groupName(row.group, keyNames),
       isOthers: row.isOthers,
-      values: empty(),
+      ...empty(),
       size: 0,
     };
     groups.set(id, group);
-    fill(group.values, row, value);
+    fill(group, row, value);
     group.size += isAdditive ? (value(row) ?? 0) : row.requests;
   }
   return [...groups]
     .sort(([, left], [, right]) => Number(left.isOthers) - Number(right.isOthers) || right.size - left.size)
-    .map(([id, { name, isOthers, values }]) => ({ id, name, values, ...(isOthers && { isOthers }) }));
+    .map(([id, { name, isOthers, values, precisions }]) => ({
+      id,
+      name,
+      values,
+      precisions,
+      ...(isOthers && { isOthers }),
+    }));
 }
 
 export const idOf = (group: SumRow["group"]) => JSON.stringify(group);
@@ -100,7 +114,7 @@ export function totalText(
     by,
     measure,
     before,
-    formatMeasure,
+    text,
   }: {
     series: readonly PlotSeries[];
     total: Sums;
@@ -108,20 +122,23 @@ export function totalText(
     by: readonly UsageDimension[];
     measure: MeasureName;
     before: Sums | undefined;
-    formatMeasure(value: number | null): string;
+    text(value: number | null, precision?: Precision): string;
   },
 ): string {
   const { value, parts, unit, isAdditive } = measures[measure];
-  if (isBefore) return before === undefined ? "" : formatMeasure(value(before));
-  if (by.length === 0) return formatMeasure((parts?.find(([name]) => name === id)?.[1] ?? value)(total));
+  const written = (sums: Sums, of = value) => text(of(sums), precisionOf(sums, measure));
+  if (isBefore) return before === undefined ? "" : written(before);
+  if (by.length === 0) return written(total, parts?.find(([name]) => name === id)?.[1]);
   if (table === undefined || (isOthers && !isAdditive)) return "";
   if (isOthers) {
     const shown = new Set(series.map((each) => each.id));
     const others = table.rows.filter(({ group }) => !shown.has(idOf(group)));
-    if (unit !== "money") return formatMeasure(others.reduce((sum, row) => sum + (value(row) ?? 0), 0));
-    const amount = (row: Sums) => nanoOf(row[measure as "cost"] ?? "0");
-    return formatMeasure(Number(decimalOf(others.reduce((sum, row) => sum + amount(row), 0n))));
+    if (unit !== "money") return text(others.reduce((sum, row) => sum + (value(row) ?? 0), 0));
+    const { amount, precision } = sumOf(
+      others.map((row) => ({ amount: row[measure as "upstreamCost"], precision: precisionOf(row, measure) })),
+    );
+    return text(amount === null ? null : Number(amount), precision);
   }
   const row = table.rows.find(({ group }) => idOf(group) === id);
-  return row === undefined ? "" : formatMeasure(value(row));
+  return row === undefined ? "" : written(row);
 }

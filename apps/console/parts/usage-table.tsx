@@ -5,7 +5,8 @@ import { useFilters } from "../app/address.ts";
 import { useFormats } from "../app/language.tsx";
 import { useMe } from "../app/session.ts";
 import { useAccounts } from "./accounts.ts";
-import { Cut, useCurrency } from "./facts.tsx";
+import { precisionOf } from "./amounts.ts";
+import { Cut } from "./facts.tsx";
 import { AccountLink, KeyLink, ModelLink } from "./link.tsx";
 import { useMeasureFormats } from "./measure-format.ts";
 import { changeOf, type MeasureName, measures } from "./measures.ts";
@@ -51,8 +52,6 @@ export interface TilesProps extends UsageSumsProps {
 /** The main measures; a click chooses the measure of the plot. */
 export function Tiles({ now, before, isCompared, measure: chosen, beforeText }: TilesProps) {
   const t = useUsageTexts();
-  const format = useFormats();
-  const currency = useCurrency();
   const formatOf = useMeasureFormats();
   const { filter } = useFilters();
   return (
@@ -71,13 +70,8 @@ export function Tiles({ now, before, isCompared, measure: chosen, beforeText }: 
             {now === undefined ? (
               <Skeleton h={28} w={90} />
             ) : (
-              <Text
-                size="xl"
-                fw={600}
-                title={name === "cost" ? format.exactMoney(now.total.cost, currency) : undefined}
-                data-measure={name}
-              >
-                {formatOf(name).text(measures[name].value(now.total))}
+              <Text size="xl" fw={600} title={formatOf(name).exact(now.total)} data-measure={name}>
+                {formatOf(name).of(now.total)}
               </Text>
             )}
             {isCompared && <Difference now={now?.total} before={before?.total} measure={name} title={beforeText} />}
@@ -146,7 +140,12 @@ function useFigureColumns(total: Sums) {
   const moneyNames = ["cost", "cacheSaving", ...(me.isOperator ? (["upstreamCost", "margin"] as const) : [])] as const;
   const count = (value: number) => <span title={c.format.count(value)}>{c.format.short(value)}</span>;
   return [
-    ...moneyNames.map((id) => c.money(id, t[id], (sums) => sums[id], { total: total[id] })),
+    ...moneyNames.map((id) =>
+      c.money(id, t[id], (sums) => sums[id], {
+        total: total as SumRow,
+        precisionOf: (sums) => precisionOf(sums, id),
+      }),
+    ),
     ...countNames.map((id) =>
       c.cell(id, t[id], (sums) => count(sums[id]), {
         isNumber: true,

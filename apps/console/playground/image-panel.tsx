@@ -18,7 +18,7 @@ import { consoleKey, type KeyWish } from "../app/console-key.ts";
 import { useFormats } from "../app/language.tsx";
 import type { Model } from "../parts/access.tsx";
 import { CodeBlock } from "../parts/copy.tsx";
-import { FigureLine, useCurrency } from "../parts/facts.tsx";
+import { FigureLine } from "../parts/facts.tsx";
 import { RequestLink } from "../parts/link.tsx";
 import { ImagePrice, imagePricesOf, pricesFor } from "../parts/models.tsx";
 import { FaultNotice } from "../parts/page.tsx";
@@ -61,7 +61,6 @@ function useImageRun(wish: KeyWish | undefined) {
 export function ImagePanel({ model, group, wish }: ImagePanelProps) {
   const t = useImagePanelTexts();
   const format = useFormats();
-  const currency = useCurrency();
   const form = useForm({ initialValues: { prompt: "", size: "", quality: "", count: 1 as string | number } });
   const { prompt, size, quality, count } = form.values;
   const { run, start, stop } = useImageRun(wish);
@@ -76,7 +75,7 @@ export function ImagePanel({ model, group, wish }: ImagePanelProps) {
   const amounts = imagePricesOf(pricesFor(model, group)?.images ?? [], { size, quality });
   const { path, body } = imageRequestOf(settings);
   const cost = <Cost requestId={run?.requestId} keyId={run?.keyId} isEnded={run !== undefined && !isBusy} />;
-  const priceFigure = { name: t.price, value: <ImagePrice amounts={amounts} currency={currency} /> };
+  const priceFigure = { name: t.price, value: <ImagePrice amounts={amounts} /> };
   const requestFigure = { name: t.request, value: <RequestLink id={run?.requestId ?? ""} /> };
   return (
     <Stack gap="sm">

@@ -2,6 +2,7 @@
 import { Alert, Code, Paper, ScrollArea, Stack, Text } from "@mantine/core";
 import { lazy, Suspense } from "react";
 import { useFormats } from "../app/language.tsx";
+import { precisionOf } from "../parts/amounts.ts";
 import { FigureLine, Money } from "../parts/facts.tsx";
 import { RequestLink } from "../parts/link.tsx";
 import { useFault } from "../parts/page.tsx";
@@ -129,8 +130,8 @@ export function RunFigures({ run }: { run: ShownRun | undefined }) {
 
 /** The cost of a request, when the ledger has it. */
 export function Cost({ requestId, keyId, isEnded }: CostProps) {
-  const cost = useCost(requestId, keyId, isEnded);
-  return cost === null ? "–" : <Money of={cost} />;
+  const record = useCost(requestId, keyId, isEnded);
+  return <Money of={record?.cost ?? null} precision={precisionOf(record ?? {})} />;
 }
 
 interface CostProps {

@@ -6,6 +6,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef, useState } from "react";
 import { call } from "../app/call.ts";
 import { consoleKey, forgetConsoleKey, type KeyWish } from "../app/console-key.ts";
+import type { UsageRecord } from "../parts/usage-types.ts";
 import type { Dialect, DialectRequest } from "./conversation.ts";
 import { newRun, type Run, send } from "./run.ts";
 
@@ -75,9 +76,13 @@ export function useRun() {
 const costPauseMs = 700;
 const costTries = 20;
 
-/** The cost of a request as decimal text; null while the ledger does not have it. */
-export function useCost(requestId: string | undefined, keyId: string | undefined, isEnded: boolean): string | null {
-  const { data } = useQuery<string | null>({
+/** The record of a request; null while the ledger does not have it. */
+export function useCost(
+  requestId: string | undefined,
+  keyId: string | undefined,
+  isEnded: boolean,
+): UsageRecord | null {
+  const { data } = useQuery<UsageRecord | null>({
     queryKey: ["cost", requestId],
     enabled: isEnded && requestId !== undefined && keyId !== undefined,
     staleTime: Number.POSITIVE_INFINITY,
@@ -85,7 +90,7 @@ export function useCost(requestId: string | undefined, keyId: string | undefined
     // A list, because asking for a record that is not there yet is an error.
     queryFn: async ({ signal }) => {
       const { items } = await call("listUsage", { query: { key: keyId ?? "", limit: 20 } }, { signal });
-      return items.find((record) => record.requestId === requestId)?.cost ?? null;
+      return items.find((record) => record.requestId === requestId) ?? null;
     },
   });
   return data ?? null;

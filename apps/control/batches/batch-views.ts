@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import type { Failure } from "#dialects/errors.ts";
 import { batchesShownMax } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
+import { isPartialSql } from "../ledger/columns.ts";
 import { hasFiles } from "./batch-results.ts";
 import type { Batch, LineCounts } from "./batch-rows.ts";
 import { lockAccount } from "./batch-rows.ts";
@@ -23,6 +24,8 @@ interface BatchUsage {
   outputTokens: number;
   reasoningTokens: number;
   cost: bigint;
+  /** The cost leaves out units without a price. */
+  isPartial: boolean;
 }
 
 const noUsage: BatchUsage = {
@@ -32,6 +35,7 @@ const noUsage: BatchUsage = {
   outputTokens: 0,
   reasoningTokens: 0,
   cost: 0n,
+  isPartial: false,
 };
 
 export type NewBatch = Pick<
@@ -182,12 +186,13 @@ async function usageOf(database: Database, ids: readonly string[]): Promise<Map<
       sql<string>`sum(output_tokens)::text`.as("outputTokens"),
       sql<string>`sum(reasoning_tokens)::text`.as("reasoningTokens"),
       sql<string>`sum(cost)::text`.as("cost"),
+      sql<boolean>`bool_or(${sql.raw(isPartialSql)})`.as("isPartial"),
     ])
     .where("batch_id", "in", ids)
     .groupBy("batch_id")
     .execute();
   return new Map(
-    rows.map(({ batch_id, requests, cost, ...tokens }) => [
+    rows.map(({ batch_id, requests, cost, isPartial, ...tokens }) => [
       batch_id ?? "",
       {
         requests,
@@ -196,6 +201,7 @@ async function usageOf(database: Database, ids: readonly string[]): Promise<Map<
         outputTokens: Number(tokens.outputTokens),
         reasoningTokens: Number(tokens.reasoningTokens),
         cost: BigInt(cost),
+        isPartial,
       },
     ]),
   );

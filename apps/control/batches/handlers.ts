@@ -180,6 +180,7 @@ function apiBatchOf(view: BatchView, now: Date): ApiBatch {
     inputTokens: view.usage.inputTokens,
     outputTokens: view.usage.outputTokens,
     cost: unitsOf(view.usage.cost),
+    isCostPartial: view.usage.isPartial,
     isOver: view.ended_at !== null,
     faults: view.faults,
     inputFile: fileIdOf(view.input_file_id),

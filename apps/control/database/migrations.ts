@@ -34,6 +34,7 @@ import { up as labels } from "./migrations/0025-labels.ts";
 import { up as vendorBatches } from "./migrations/0026-vendor-batches.ts";
 import { up as usageExports } from "./migrations/0027-usage-exports.ts";
 import { up as mappedMembers } from "./migrations/0028-mapped-members.ts";
+import { up as unpricedUnits } from "./migrations/0029-unpriced-units.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -64,6 +65,7 @@ const migrations: Record<string, Migration> = {
   "0026-vendor-batches": { up: vendorBatches },
   "0027-usage-exports": { up: usageExports },
   "0028-mapped-members": { up: mappedMembers },
+  "0029-unpriced-units": { up: unpricedUnits },
 };
 const lastOwn = Object.keys(migrations).at(-1) as string;
 

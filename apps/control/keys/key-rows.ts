@@ -21,11 +21,16 @@ export type FullRow = Selectable<KeyRow> & {
 
 type ApiKey = AnswerOf<(typeof keyOperations)["getKey"]>;
 
-/** The usage of a key, by the ledger. In nano-units. */
-export interface KeyUse {
+/** Spending by the ledger, in nano-units. */
+interface Spend {
   readonly today: bigint;
   readonly month: bigint;
   readonly total: bigint;
+  /** It leaves out units without a price. */
+  readonly isPartial: boolean;
+}
+
+export interface KeyUse extends Spend {
   readonly lastUsedAt: Date | null;
 }
 
@@ -90,25 +95,36 @@ export const describedOf = (row: FullRow, now: Date) => ({
 export const apiKeyOf = (row: FullRow, now: Date, use = unused): ApiKey => ({
   ...describedOf(row, now),
   lastUsedAt: isoOf(use.lastUsedAt),
-  spend: { today: unitsOf(use.today), month: unitsOf(use.month), total: unitsOf(use.total) },
+  spend: spendOf(use),
 });
 
-const unused: KeyUse = { today: 0n, month: 0n, total: 0n, lastUsedAt: null };
+const unspent: Spend = { today: 0n, month: 0n, total: 0n, isPartial: false };
+const unused: KeyUse = { ...unspent, lastUsedAt: null };
+
+const spendOf = ({ today, month, total, isPartial }: Spend): ApiKey["spend"] => ({
+  ...{ today: unitsOf(today), month: unitsOf(month), total: unitsOf(total) },
+  isPartial,
+});
+
+/** SQL of the spending in a table of totals whose times are in this column. */
+const spendIn = (time: "half_hour" | "day", now: Date) => {
+  const month = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth()));
+  const today = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate()));
+  const since = (start: Date) => sql`coalesce(sum(cost) filter (where ${sql.ref(time)} >= ${start}), 0)::bigint`;
+  return sql`coalesce(sum(cost), 0)::bigint as total, ${since(month)} as month, ${since(today)} as today,
+    coalesce(sum(unpriced), 0) > 0 as "isPartial"`;
+};
 
 const isoOf = (time: Date | null): string | null => time?.toISOString() ?? null;
 
 /** The usage of these keys. Keys without usage are missing. */
 export async function usesOf(database: Database, ids: readonly string[], now: Date): Promise<Map<string, KeyUse>> {
-  const month = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth()));
-  const today = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate()));
-  const { rows } = await sql<{ id: string; today: bigint; month: bigint; total: bigint; last_used_at: Date }>`
+  const { rows } = await sql<Spend & { id: string; last_used_at: Date }>`
     with sums as (
-      select key_id, max(half_hour) as last, sum(cost)::bigint as total,
-        coalesce(sum(cost) filter (where half_hour >= ${month}), 0)::bigint as month,
-        coalesce(sum(cost) filter (where half_hour >= ${today}), 0)::bigint as today
+      select key_id, max(half_hour) as last, ${spendIn("half_hour", now)}
       from usage_totals where key_id = any(${[...ids]}::text[]) group by key_id
     )
-    select key_id as id, today, month, total, coalesce((
+    select key_id as id, today, month, total, "isPartial", coalesce((
       select max(received_at) from usage
       where usage.key_id = sums.key_id and received_at >= sums.last and received_at < sums.last + interval '30 minutes'
     ), last) as last_used_at from sums`.execute(database);
@@ -117,15 +133,9 @@ export async function usesOf(database: Database, ids: readonly string[], now: Da
 
 /** The spending of all keys of an account, in the currency's units. */
 export async function accountSpendOf(database: Database, account: string, now: Date): Promise<ApiKey["spend"]> {
-  const month = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth()));
-  const today = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate()));
-  const { rows } = await sql<{ today: bigint; month: bigint; total: bigint }>`
-    select coalesce(sum(cost), 0)::bigint as total,
-      coalesce(sum(cost) filter (where day >= ${month}), 0)::bigint as month,
-      coalesce(sum(cost) filter (where day >= ${today}), 0)::bigint as today
-    from usage_days where account = ${account}`.execute(database);
-  const { today: ofToday = 0n, month: ofMonth = 0n, total = 0n } = rows[0] ?? {};
-  return { today: unitsOf(ofToday), month: unitsOf(ofMonth), total: unitsOf(total) };
+  const { rows } = await sql<Spend>`
+    select ${spendIn("day", now)} from usage_days where account = ${account}`.execute(database);
+  return spendOf(rows[0] ?? unspent);
 }
 
 /** SQL for keys in this state at this time. */

@@ -3,6 +3,8 @@
  * these tables; a test compares them with the migrations.
  */
 import type { usageLabels } from "#api/vocabulary.ts";
+import { unitKinds } from "#dialects/usage.ts";
+import { isPartial } from "#ledger/prices.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";
 
 /** The fields of a usage record as columns, with their types in SQL. */
@@ -99,6 +101,13 @@ export const dimensionNames = Object.keys(dimensions) as Dimension[];
 const moneyOf = (nano: string): number | bigint => (nano.length <= exactDigits ? Number(nano) : BigInt(nano));
 const exactDigits = 15;
 
+/** `isPartial` of the units of a row of `usage`, in SQL. */
+export const isPartialSql = `coalesce(jsonb_path_exists(other_units, '$[*] ? (@[2] == null && (${Object.entries(
+  unitKinds,
+)
+  .flatMap(([kind, whole]) => (whole === undefined ? [`@[0] == "${kind}"`] : []))
+  .join(" || ")}))'), false)`;
+
 /**
  * The sums of `usage_totals`: what one record adds, in SQL and here. A test holds the two against
  * each other.
@@ -122,6 +131,8 @@ const measures = {
     "case when upstream_cost is null then 0 else cost end",
     ({ upstreamCost, cost }) => (upstreamCost === null ? 0 : moneyOf(cost)),
   ],
+  /** Costs that leave something out. */
+  unpriced: [`${isPartialSql}::int`, ({ otherUnits }) => Number(isPartial(otherUnits))],
   cache_saving: ["coalesce(cache_saving, 0)", ({ cacheSaving }) => moneyOf(cacheSaving ?? "0")],
   /** Times of answers with content. */
   first_contents: ["(first_content_ms is not null)::int", ({ firstContentMs }) => Number(firstContentMs !== null)],

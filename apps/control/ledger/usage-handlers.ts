@@ -4,7 +4,7 @@ import type { AnswerOf, InputOf } from "#api/operation.ts";
 import { type topMeasures, unitKinds, usageDimensions, type usageOperations } from "#api/usage.ts";
 import { usageLabels } from "#api/vocabulary.ts";
 import { unitsOf } from "#ledger/money.ts";
-import { unitPriceNames, wholeOf } from "#ledger/prices.ts";
+import { isPartial, unitPriceNames, wholeOf } from "#ledger/prices.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";
 import { within } from "../api/actor.ts";
 import { Fault, notFound } from "../api/faults.ts";
@@ -129,6 +129,8 @@ export const usageHandlers = (options: UsageHandlerOptions): Handlers<typeof usa
             ...(group.key !== undefined && { keyName: keyNames[group.key] }),
             ...(group.account !== undefined && { accountName: accountNames.get(group.account) }),
             ...sums,
+            isCostPartial: String(sums.isCostPartial),
+            isUpstreamCostPartial: String(sums.isUpstreamCostPartial),
             currency: currency(),
           })),
           ["time", ...names, ...sumNames, "currency"],
@@ -184,7 +186,7 @@ const recordNames = [
   ...["time", "requestId", "account", "accountName", "key", "keyName", "group", "model", "modelAnswered", "upstream"],
   ...["target", "operation", "outcome", "status", "errorCode", "inputTokens", "cacheReadTokens", "cacheWriteTokens"],
   ...["outputTokens", "reasoningTokens", "images", "cost", "upstreamCost", "cacheSaving", "currency", "serviceTier"],
-  ...["isEstimated", "firstContentMs", "durationMs", "user", "session", "tags"],
+  ...["isCostPartial", "isEstimated", "firstContentMs", "durationMs", "user", "session", "tags"],
 ];
 
 function csvRecordOf(
@@ -194,6 +196,7 @@ function csvRecordOf(
 ): Parameters<typeof csvOf>[0][number] {
   const {
     tokens,
+    isCostPartial,
     isEstimated,
     tags,
     isStreamed: _,
@@ -212,6 +215,7 @@ function csvRecordOf(
     cacheWriteTokens: tokens.cacheWrite,
     outputTokens: tokens.output,
     reasoningTokens: tokens.reasoning,
+    isCostPartial: String(isCostPartial),
     isEstimated: String(isEstimated),
     tags: tags.join(" "),
     currency,
@@ -273,7 +277,9 @@ const sumNames = [
   "audioOutputTokens",
   "images",
   "cost",
+  "isCostPartial",
   "upstreamCost",
+  "isUpstreamCostPartial",
   "margin",
   "cacheSaving",
   "firstContentMs",
@@ -540,9 +546,11 @@ function sumOf(row: Record<Measure, bigint>, isOperator: boolean) {
     audioOutputTokens: Number(row.audio_output_tokens),
     images: Number(row.images),
     cost: unitsOf(row.cost),
+    isCostPartial: row.unpriced > 0n,
+    isUpstreamCostPartial: isOperator && isUpstreamCostKnown && row.cost !== row.margin_cost,
     upstreamCost: isOperator && isUpstreamCostKnown ? unitsOf(row.upstream_cost) : null,
     margin: isOperator && isUpstreamCostKnown ? unitsOf(row.margin_cost - row.upstream_cost) : null,
-    cacheSaving: unitsOf(row.cache_saving),
+    cacheSaving: row.cache_saving === 0n ? null : unitsOf(row.cache_saving),
     firstContentMs: mean(row.first_content_ms, row.first_contents),
     durationMs: mean(row.duration_ms, row.requests),
   } satisfies Record<(typeof sumNames)[number], unknown>;
@@ -591,6 +599,7 @@ export function recordOf(
     serviceTier: row.service_tier,
     isEstimated: row.is_estimated,
     cost: unitsOf(row.cost),
+    isCostPartial: isPartial(row.other_units as UsageRecord["otherUnits"]),
     upstreamCost: isOperator && row.upstream_cost !== null ? unitsOf(row.upstream_cost) : null,
     cacheSaving: row.cache_saving === null ? null : unitsOf(row.cache_saving),
     price: priceOf(row),

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { unitKinds } from "#api/usage.ts";
+import { upstreamCostOf } from "#catalogue/upstream-cost.ts";
 import { UsageReader } from "#dialects/anthropic-messages/answer.ts";
 import { GeminiDecoder } from "#dialects/gemini/answer.ts";
 import { audioUsageOf } from "#dialects/openai/audio.ts";
@@ -14,7 +15,7 @@ import { usageOf as responsesUsageOf } from "#dialects/openai-responses/answer.t
 import { type Usage, unitNames } from "#dialects/usage.ts";
 import { priced } from "#ledger/bill.ts";
 import { unitsOf } from "#ledger/money.ts";
-import { type Prices, unpricedUnitsOf } from "#ledger/prices.ts";
+import { isPartial, type Prices, unpricedUnitsOf } from "#ledger/prices.ts";
 import { billedFields } from "#ledger/record-fields.ts";
 import { decodeUsageRecord, encodeUsageRecord } from "#ledger/usage-record.ts";
 import { OpenaiSession } from "#operations/realtime/openai-session.ts";
@@ -347,7 +348,18 @@ test("a price that the catalogue does not know is null in the record, and not ze
   const usage = anthropic({ input_tokens: 1, server_tool_use: { web_search_requests: 3 } });
   const bill = billOf(pricesOf({ inputPerMillion: 1 }), usage);
   assert.deepEqual(unpricedUnitsOf(bill.unitPrices), ["webSearches"]);
-  assert.deepEqual(billedFields(bill, undefined).otherUnits, [["webSearches", 3, null]]);
+  const { otherUnits } = billedFields(bill, undefined);
+  assert.deepEqual(otherUnits, [["webSearches", 3, null]]);
+  assert.equal(isPartial(otherUnits), true, "the cost leaves them out");
+  assert.equal(isPartial([["webSearches", 3, 5]]), false);
+  assert.equal(isPartial([["imageInputTokens", 3, null]]), false, "they cost as much as other input");
+  assert.equal(isPartial(null), false);
+  const costAt = (prices: Partial<Prices>) => {
+    const route = [{ upstream: "u", model: "m", prices: pricesOf(prices) }];
+    return upstreamCostOf({ route }, { upstream: "u", target: "m" }, bill.usage, 0);
+  };
+  assert.equal(costAt({ inputPerMillion: 1 }), undefined, "an upstream's cost is unknown without one of its prices");
+  assert.equal(costAt({ inputPerMillion: 1, perWebSearch: 0.01 }), 30_001_000n);
 });
 
 test("prices begin and end at a moment, and differ by the time of day", () => {
