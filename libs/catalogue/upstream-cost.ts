@@ -7,8 +7,8 @@ import type { CatalogueModel } from "./catalogue.ts";
 type PricedTarget = Pick<CatalogueModel["route"][number], "upstream" | "model" | "prices">;
 
 /**
- * In nano-units; undefined where the catalogue does not state a price that this target asks. `at` is
- * when the request was received, in epoch milliseconds.
+ * In nano-units; undefined where the catalogue does not state a price that this target asks. `at`
+ * is when the request was received, in epoch milliseconds.
  */
 export function upstreamCostOf(
   model: { readonly route: readonly PricedTarget[]; readonly mirror?: PricedTarget | undefined } | undefined,

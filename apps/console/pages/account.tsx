@@ -30,7 +30,7 @@ export function Account() {
       {({ value: account, etag }) => (
         <Page
           title={account.name}
-          about={account.disabledAt === null ? account.id : t.disabled}
+          about={account.disabledAt !== null ? t.disabled : account.id === account.name ? undefined : account.id}
           actions={me.isOperator && <Actions account={account} etag={etag} />}
         >
           <Text>

@@ -34,11 +34,8 @@ export function Batches() {
         label={t.title}
         columns={useBatchColumns(hasAccounts)}
         minWidth={980}
-        empty={
-          <Empty title={t.none} action={create}>
-            {t.noneWhy}
-          </Empty>
-        }
+        chooser="batches"
+        empty={<Empty title={t.none}>{t.noneWhy}</Empty>}
       />
     </Page>
   );

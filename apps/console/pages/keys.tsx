@@ -102,13 +102,7 @@ export function Keys() {
         columns={useKeyColumns(accounts.length > 1)}
         minWidth={860}
         empty={
-          search || state || account ? (
-            <Empty title={t.nothingFound} />
-          ) : (
-            <Empty title={t.none} action={createButton}>
-              {t.noneWhy}
-            </Empty>
-          )
+          search || state || account ? <Empty title={t.nothingFound} /> : <Empty title={t.none}>{t.noneWhy}</Empty>
         }
       />
       {create !== undefined && <KeyForm onClose={() => filter({ create: undefined })} onCreated={showNewKey} />}

@@ -83,7 +83,9 @@ function Content({ catalogue }: { catalogue: Catalogue }) {
         label={t.models}
         columns={columns}
         rows={choice.rows}
-        minWidth={1_180}
+        minWidth={900}
+        chooser="models"
+        hiddenAtFirst={["outputTokensMax", "dialect"]}
         empty={
           catalogue.models.length === 0 ? (
             <Empty title={t.noModels}>{t.noneWhy}</Empty>
@@ -112,24 +114,25 @@ function Filters({ catalogue: { groups }, choice }: { catalogue: Catalogue; choi
   const { search, filter } = useFilters();
   const { compared } = choice;
   return (
-    <Group align="flex-end">
+    <Group>
       <TextInput
-        label={t.search}
+        aria-label={t.search}
+        placeholder={t.search}
         value={search.search ?? ""}
         onChange={({ currentTarget }) => filter({ search: currentTarget.value || undefined })}
         w={220}
       />
       <FilterMultiSelect
         name="can"
-        label={t.capability}
+        title={t.capability}
         data={choice.capabilities.map((value) => ({ value, label: nameOf(value) }))}
         w={240}
       />
-      <FilterSelect name="vendor" label={t.vendor} data={choice.vendors} w={150} />
+      <FilterSelect name="vendor" title={t.vendor} data={choice.vendors} w={150} />
       {groups.length > 1 && (
         <FilterSelect
           name="group"
-          label={t.group}
+          title={t.group}
           data={groups.map(({ name }) => name)}
           value={choice.group ?? null}
           allowDeselect={false}

@@ -238,8 +238,8 @@ function Composer({ chat }: { chat: ReturnType<typeof useChat> }) {
     <Paper withBorder p="sm" pos="sticky" bottom={0} style={{ zIndex: 2 }}>
       <Stack>
         <Textarea
-          label={t.message}
-          description={t.messageHelp}
+          aria-label={t.message}
+          placeholder={`${t.message}. ${t.messageHelp}`}
           autosize
           minRows={2}
           maxRows={12}
@@ -262,25 +262,25 @@ function Composer({ chat }: { chat: ReturnType<typeof useChat> }) {
             ))}
           </Group>
         )}
-        <Group justify="space-between">
-          <Group>
+        <Group justify="space-between" wrap="nowrap">
+          <Group wrap="nowrap">
             <FileButton multiple accept="image/*" onChange={(files) => void attach(files)}>
               {(props) => (
-                <Button {...props} variant="default">
+                <Button {...props} variant="default" size="xs">
                   {t.attach}
                 </Button>
               )}
             </FileButton>
-            <Button variant="default" onClick={chat.clear}>
+            <Button variant="default" size="xs" onClick={chat.clear}>
               {t.clear}
             </Button>
           </Group>
           {chat.isBusy ? (
-            <Button variant="default" onClick={chat.stop}>
+            <Button variant="default" size="xs" onClick={chat.stop}>
               {t.stop}
             </Button>
           ) : (
-            <Button onClick={send} disabled={!chat.maySend}>
+            <Button size="xs" onClick={send} disabled={!chat.maySend}>
               {t.send}
             </Button>
           )}

@@ -203,6 +203,7 @@ export function Requests() {
               isEndless
               rowClass={({ id }) => (list.fresh.has(id) ? "fresh-row" : undefined)}
               minWidth={960}
+              chooser="requests"
               empty={<Empty title={t.none}>{t.noneWhy}</Empty>}
             />
             <Text size="sm" c="dimmed" role="status">

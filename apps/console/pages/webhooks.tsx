@@ -44,11 +44,7 @@ export function Webhooks() {
         columns={useWebhookColumns(accounts.length > 1)}
         minWidth={980}
         waitingRows={3}
-        empty={
-          <Empty title={t.none} action={create}>
-            {t.noneWhy}
-          </Empty>
-        }
+        empty={<Empty title={t.none}>{t.noneWhy}</Empty>}
       />
       {(webhooks.data?.length ?? 0) > 0 && <Deliveries webhooks={webhooks.data ?? []} />}
     </Page>

@@ -3,7 +3,7 @@ import { decimalOf, nanoOf } from "./decimal.ts";
 import type { Sums } from "./usage-types.ts";
 
 type Amount = string | number | null | undefined;
-/** `atLeast`: an unknown part is left out. `approximate`: what is left out may be of either sign. */
+/** `atLeast`: an unknown part is left out. `approximate`: that part may be of either sign. */
 export type Precision = "exact" | "atLeast" | "approximate";
 
 const marks: Record<Precision, string> = { exact: "", atLeast: "≥\u202f", approximate: "≈\u202f" };

@@ -134,7 +134,7 @@ export function Figures({ figures, cols }: { figures: readonly Figure[]; cols: N
 /** Names and values in one row. */
 export function FigureLine({ figures }: { figures: readonly Pick<Figure, "name" | "value" | "exact">[] }) {
   return (
-    <Group gap="lg" component="dl" m={0} style={{ rowGap: 4 }}>
+    <Group gap="sm" component="dl" m={0} style={{ rowGap: 4 }}>
       {figures.map(({ name, value, exact }) => (
         <div key={name}>
           <Text component="dt" size="xs" c="dimmed">

@@ -1,7 +1,6 @@
 /** Inputs whose values live in the address. */
 import { Select, type SelectProps } from "@mantine/core";
 import { useFilters } from "../app/address.ts";
-import { useTexts } from "../app/texts.ts";
 
 export interface FilterProps {
   /** The name of the field in the address. */
@@ -10,13 +9,12 @@ export interface FilterProps {
   title?: string;
 }
 
-/** One of several values; "All" without one. */
+/** One of several values; all without one. */
 export function FilterSelect({ name, title, ...props }: FilterProps & SelectProps) {
-  const t = useTexts();
   const { search, filter } = useFilters();
   return (
     <Select
-      {...(title !== undefined && { "aria-label": title, placeholder: `${title}: ${t.all}` })}
+      {...(title !== undefined && { "aria-label": title, placeholder: title })}
       value={search[name] ?? null}
       onChange={(value) => filter({ [name]: value ?? undefined })}
       clearable={props.allowDeselect !== false}

@@ -3,7 +3,8 @@
  * in sight.
  */
 
-import { Button, Center, Group, Menu, Paper, Table, UnstyledButton, VisuallyHidden } from "@mantine/core";
+import { ActionIcon, Button, Center, Menu, Paper, Table, UnstyledButton, VisuallyHidden } from "@mantine/core";
+import { useMediaQuery } from "@mantine/hooks";
 import {
   type ColumnDef,
   createSortedRowModel,
@@ -15,11 +16,22 @@ import {
   useTable,
 } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type CSSProperties, memo, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import {
+  type CSSProperties,
+  memo,
+  type ReactNode,
+  type RefCallback,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import { useFormats } from "../app/language.tsx";
 import { useTexts } from "../app/texts.ts";
 import type { Precision } from "./amounts.ts";
 import { AccountName, Cut, Money, useCurrency } from "./facts.tsx";
+import { SettingsIcon } from "./icons.tsx";
 import { Loaded, type Reading } from "./page.tsx";
 
 export type CellColor = "teal" | "blue" | "yellow" | "red" | "orange" | "gray";
@@ -197,6 +209,9 @@ export interface DataTableProps<Row extends object> extends TableProps<Row> {
 /** More rows than this are drawn only in sight. */
 const drawnMax = 200;
 const rowHeight = 34;
+/** Below it rows are cards, as in the style sheet; about as high as this until they are drawn. */
+const phoneWidth = "(max-width: 30em)";
+const cardHeight = 160;
 const viewHeight = 640;
 /** So many rows before its end a table asks for more. */
 const nearEnd = 30;
@@ -207,6 +222,9 @@ interface DataRowProps {
   row: AnyRow;
   columns: unknown;
   className: string | undefined;
+  /** Set for a row whose height is measured: its place. */
+  index: number | undefined;
+  measure: RefCallback<Element> | undefined;
 }
 
 /**
@@ -214,8 +232,14 @@ interface DataRowProps {
  * same columns, a row is drawn again only when its content changes.
  */
 const DataRow = memo(
-  ({ row, className = "" }: DataRowProps) => (
-    <tr className={`data-row ${Table.classes.tr} ${className}`} data-with-row-border="true" data-hover="true">
+  ({ row, className = "", index, measure }: DataRowProps) => (
+    <tr
+      ref={measure}
+      data-index={index}
+      className={`data-row ${Table.classes.tr} ${className}`}
+      data-with-row-border="true"
+      data-hover="true"
+    >
       {row.getAllCells().map((cell) => (
         <td
           key={cell.id}
@@ -230,6 +254,7 @@ const DataRow = memo(
   (before, now) =>
     before.columns === now.columns &&
     before.className === now.className &&
+    before.index === now.index &&
     isSameContent(before.row.original, now.row.original),
 );
 
@@ -263,10 +288,11 @@ export function DataTable<Row extends object>({
   const decimalsStyle = useDecimals(shown, rows);
   const scroller = useRef<HTMLElement>(null);
   const isLong = isEndless || sortedRows.length > drawnMax;
+  const isPhone = useMediaQuery(phoneWidth) ?? false;
   const virtual = useVirtualizer({
     count: isLong ? sortedRows.length : 0,
     getScrollElement: () => scroller.current,
-    estimateSize: () => rowHeight,
+    estimateSize: () => (isPhone ? cardHeight : rowHeight),
     overscan: 20,
   });
   const inSight = virtual.getVirtualItems();
@@ -288,9 +314,10 @@ export function DataTable<Row extends object>({
   const before = isLong ? (inSight[0]?.start ?? 0) : 0;
   const after = isLong ? virtual.getTotalSize() - (inSight.at(-1)?.end ?? 0) : 0;
   const drawn = isLong ? inSight.flatMap(({ index }) => sortedRows[index] ?? []) : sortedRows;
+  const isMeasured = isLong && isPhone;
   const hasFooter = shown.some(({ meta }) => meta?.footer !== undefined);
   return (
-    <Paper withBorder>
+    <Paper withBorder pos="relative">
       {chooser !== undefined && <ColumnMenu columns={columns} {...choice} />}
       <section
         ref={scroller}
@@ -306,7 +333,7 @@ export function DataTable<Row extends object>({
         aria-label={label}
       >
         <Table
-          className={isLong ? "data-table" : "data-table data-cards"}
+          className="data-table data-cards"
           style={{ "--table-width": `${minWidth}px`, "--row-height": `${rowHeight}px` } as CSSProperties}
           highlightOnHover
           stickyHeader={isLong}
@@ -341,12 +368,14 @@ export function DataTable<Row extends object>({
           </Table.Thead>
           <Table.Tbody>
             {before > 0 && <tr style={{ height: before }} />}
-            {drawn.map((row) => (
+            {drawn.map((row, place) => (
               <DataRow
                 key={row.id}
                 row={row as object as AnyRow}
                 columns={shown}
                 className={rowClass?.(row.original)}
+                index={isMeasured ? inSight[place]?.index : undefined}
+                measure={isMeasured ? virtual.measureElement : undefined}
               />
             ))}
             {after > 0 && <tr style={{ height: after }} />}
@@ -419,31 +448,29 @@ function ColumnMenu<Row extends object>({
   // The first column names the row.
   const choices = columns.slice(1).filter(({ header }) => header !== "");
   return (
-    <Group justify="flex-end" p={4} className="column-menu">
-      <Menu position="bottom-end" closeOnItemClick={false}>
-        <Menu.Target>
-          <Button variant="subtle" size="compact-xs">
-            {t.columns}
-          </Button>
-        </Menu.Target>
-        <Menu.Dropdown mah={400} style={{ overflowY: "auto" }}>
-          {choices.map(({ id = "", header }) => {
-            const isShown = !hidden.includes(id);
-            return (
-              <Menu.Item
-                key={id}
-                role="menuitemcheckbox"
-                aria-checked={isShown}
-                leftSection={<span aria-hidden="true">{isShown ? "✓" : "\u2003"}</span>}
-                onClick={() => setHidden(isShown ? [...hidden, id] : hidden.filter((each) => each !== id))}
-              >
-                {String(header)}
-              </Menu.Item>
-            );
-          })}
-        </Menu.Dropdown>
-      </Menu>
-    </Group>
+    <Menu position="bottom-end" closeOnItemClick={false}>
+      <Menu.Target>
+        <ActionIcon className="column-menu" variant="subtle" color="gray" aria-label={t.columns} title={t.columns}>
+          <SettingsIcon />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown mah={400} style={{ overflowY: "auto" }}>
+        {choices.map(({ id = "", header }) => {
+          const isShown = !hidden.includes(id);
+          return (
+            <Menu.Item
+              key={id}
+              role="menuitemcheckbox"
+              aria-checked={isShown}
+              leftSection={<span aria-hidden="true">{isShown ? "✓" : "\u2003"}</span>}
+              onClick={() => setHidden(isShown ? [...hidden, id] : hidden.filter((each) => each !== id))}
+            >
+              {String(header)}
+            </Menu.Item>
+          );
+        })}
+      </Menu.Dropdown>
+    </Menu>
   );
 }
 

@@ -2,6 +2,7 @@ import { translated } from "../app/texts.ts";
 
 export const useUsageFiltersTexts = translated({
   en: {
+    filters: "Filters",
     range: "Range",
     today: "Today",
     yesterday: "Yesterday",
@@ -19,6 +20,7 @@ export const useUsageFiltersTexts = translated({
     nothing: "Nothing found",
   },
   zh: {
+    filters: "筛选",
     range: "时间范围",
     today: "今天",
     yesterday: "昨天",

@@ -1,6 +1,6 @@
 /** The range of time and the filters of the pages on usage. All of them live in the address. */
-import { Group, Select, TextInput } from "@mantine/core";
-import { useDebouncedValue, useInterval } from "@mantine/hooks";
+import { Button, Select, TextInput } from "@mantine/core";
+import { useDebouncedValue, useDisclosure, useInterval } from "@mantine/hooks";
 import { useMemo, useState } from "react";
 import type { usageDimensions } from "#api/usage.ts";
 import { otherLabels, usageLabels } from "#api/vocabulary.ts";
@@ -75,15 +75,23 @@ export function filtersOf(search: Search, by: readonly UsageDimension[] = []): P
 }
 
 export function DimensionFilters({ period }: { period: Period }) {
+  const t = useUsageFiltersTexts();
+  const { search } = useFilters();
   const accounts = useAccounts("reader");
+  const [isOpen, { toggle }] = useDisclosure();
+  const names = dimensionNames.filter((name) => name !== "account" || accounts.length > 1);
+  const chosen = names.filter((name) => search[name] !== undefined);
   return (
-    <Group align="flex-start">
-      {dimensionNames
-        .filter((name) => name !== "account" || accounts.length > 1)
-        .map((dimension) => (
+    <>
+      <Button className="on-phones" variant="default" onClick={toggle} aria-expanded={isOpen}>
+        {chosen.length === 0 ? t.filters : `${t.filters} (${chosen.length})`}
+      </Button>
+      <div className="filters" data-open={isOpen || undefined}>
+        {names.map((dimension) => (
           <DimensionFilter key={dimension} dimension={dimension} period={period} />
         ))}
-    </Group>
+      </div>
+    </>
   );
 }
 
@@ -134,7 +142,6 @@ function DimensionFilter(props: DimensionFilterProps) {
   const [isOpen, setIsOpen] = useState(false);
   const [text, setText] = useState("");
   const { dimension } = props;
-  const isEmpty = search[dimension] === undefined;
   const common = {
     name: dimension,
     title: t[dimension],
@@ -144,9 +151,7 @@ function DimensionFilter(props: DimensionFilterProps) {
     nothingFoundMessage: t.nothing,
     limit: 200,
     comboboxProps: { width: 280, position: "bottom-start" },
-    miw: 130,
-    maw: isEmpty ? 150 : 320,
-    style: { flex: isEmpty ? "0 1 150px" : "0 1 auto" },
+    "data-chosen": search[dimension] === undefined ? undefined : true,
   } as const;
   const others = Object.fromEntries(usageLabels.map((name) => [name, undefined]));
   return isLabel(dimension) ? (

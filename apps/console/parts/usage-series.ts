@@ -17,7 +17,7 @@ interface SeriesContext {
   groupName: GroupName;
 }
 
-/** What a series is at each step. */
+/** The values of a series, and their precision, at each step. */
 interface Steps {
   values: (number | null)[];
   precisions: Precision[];

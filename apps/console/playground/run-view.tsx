@@ -107,20 +107,20 @@ export function RunFigures({ run }: { run: ShownRun | undefined }) {
         { name: t.firstToken, value: format.ms(run?.firstContentMs ?? null) },
         { name: t.duration, value: format.ms(run?.durationMs ?? null) },
         {
-          name: t.inputTokens,
-          value: count(usage?.input),
-          exact: usage?.cached ? t.ofCache(format.count(usage.cached)) : undefined,
-        },
-        {
-          name: t.tokens,
-          value: count(usage?.output),
-          exact: usage?.reasoning ? t.ofReasoning(format.count(usage.reasoning)) : undefined,
+          name: t.tokensInOut,
+          value: `${count(usage?.input)} / ${count(usage?.output)}`,
+          exact: [
+            usage?.cached && t.ofCache(format.count(usage.cached)),
+            usage?.reasoning && t.ofReasoning(format.count(usage.reasoning)),
+          ]
+            .filter(Boolean)
+            .join(", "),
         },
         { name: t.speed, value: count(speed && Math.round(speed * 10) / 10) },
         { name: t.cost, value: <Cost requestId={requestId} keyId={run?.keyId} isEnded={isEnded} /> },
         {
           name: t.request,
-          value: isEnded ? <RequestLink id={requestId ?? ""} /> : (requestId ?? "–"),
+          value: isEnded && requestId ? <RequestLink id={requestId}>{t.details}</RequestLink> : "–",
           exact: requestId,
         },
       ]}
