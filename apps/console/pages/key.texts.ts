@@ -16,7 +16,7 @@ export const useKeyTexts = translated({
     replacedBy: "Replaced by",
     allModels: "All of the group",
     any: "Any",
-    ofGroup: "Those of the group",
+    ofGroup: "As in the group",
     seeUsage: "Usage of this key",
     seeRequests: "Requests of this key",
   },

@@ -266,12 +266,12 @@ function Composer({ chat }: { chat: ReturnType<typeof useChat> }) {
           <Group wrap="nowrap">
             <FileButton multiple accept="image/*" onChange={(files) => void attach(files)}>
               {(props) => (
-                <Button {...props} variant="default" size="xs">
+                <Button {...props} variant="default" size="xs" px="xs">
                   {t.attach}
                 </Button>
               )}
             </FileButton>
-            <Button variant="default" size="xs" onClick={chat.clear}>
+            <Button variant="default" size="xs" px="xs" onClick={chat.clear}>
               {t.clear}
             </Button>
           </Group>
@@ -280,7 +280,7 @@ function Composer({ chat }: { chat: ReturnType<typeof useChat> }) {
               {t.stop}
             </Button>
           ) : (
-            <Button size="xs" onClick={send} disabled={!chat.maySend}>
+            <Button size="xs" px="xs" onClick={send} disabled={!chat.maySend}>
               {t.send}
             </Button>
           )}

@@ -1,5 +1,5 @@
 /** The usage and the cost of an account in a month, for printing. */
-import { Box, Button, Stack, Table, Text, TextInput } from "@mantine/core";
+import { Button, Stack, Text, TextInput } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useFilters } from "../app/address.ts";
 import { useFormats } from "../app/language.tsx";
@@ -9,7 +9,8 @@ import { precisionOf } from "../parts/amounts.ts";
 import { CsvButton } from "../parts/csv-button.tsx";
 import { useCurrency, useMoney } from "../parts/facts.tsx";
 import { Loaded, Page, Section } from "../parts/page.tsx";
-import type { Sums, UsageSums } from "../parts/usage-types.ts";
+import { DataTable, useColumns } from "../parts/table.tsx";
+import type { SumRow, Sums, UsageSums } from "../parts/usage-types.ts";
 import { useStatementTexts } from "./statement.texts.ts";
 
 const route = getRouteApi("/inside/accounts/$account/statement");
@@ -81,55 +82,33 @@ interface LinesProps {
   nameOf(group: Record<string, string>): string | undefined;
 }
 
+/** Every digit, as on a bill. */
 function Lines({ title, heading, sums: { rows, total }, nameOf }: LinesProps) {
   const t = useStatementTexts();
-  const format = useFormats();
+  const c = useColumns<SumRow>();
   const money = useMoney();
-  if (rows.length === 0) return <Text>{t.nothing}</Text>;
-  const cells = (sums: Sums) =>
-    [
-      format.count(sums.requests),
-      format.count(sums.inputTokens),
-      format.count(sums.outputTokens),
-      money.exact(sums.cost, precisionOf(sums)),
-    ].map((text, place) => (
-      // biome-ignore lint/suspicious/noArrayIndexKey: a cell has no other identity.
-      <Table.Td key={place} className="number">
-        {text}
-      </Table.Td>
-    ));
+  const figure = (id: string, name: string, of: (sums: Sums) => string) =>
+    c.cell(id, name, of, { isNumber: true, footer: of(total) });
   return (
     <Section title={title}>
-      <Box component="section" aria-label={title} tabIndex={0} style={{ overflowX: "auto" }}>
-        <Table>
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th w="30%">{heading}</Table.Th>
-              {[t.requests, t.inputTokens, t.tokens, t.cost].map((name) => (
-                <Table.Th key={name} className="number">
-                  {name}
-                </Table.Th>
-              ))}
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {rows
-              .toSorted((a, b) => Number(b.cost) - Number(a.cost))
-              .map((row) => (
-                <Table.Tr key={JSON.stringify(row.group)}>
-                  <Table.Td style={{ overflowWrap: "anywhere" }}>{nameOf(row.group) || t.unknown}</Table.Td>
-                  {cells(row)}
-                </Table.Tr>
-              ))}
-          </Table.Tbody>
-          <Table.Tfoot>
-            <Table.Tr>
-              <Table.Th>{t.total}</Table.Th>
-              {cells(total)}
-            </Table.Tr>
-          </Table.Tfoot>
-        </Table>
-      </Box>
+      <DataTable
+        label={title}
+        columns={[
+          c.cell("name", heading, ({ group }) => nameOf(group) || t.unknown, { footer: t.total }),
+          figure("requests", t.requests, ({ requests }) => c.format.count(requests)),
+          figure("inputTokens", t.inputTokens, ({ inputTokens }) => c.format.count(inputTokens)),
+          figure("outputTokens", t.tokens, ({ outputTokens }) => c.format.count(outputTokens)),
+          figure("cost", t.cost, (sums) => money.exact(sums.cost, precisionOf(sums))),
+        ]}
+        rows={rows.toSorted((a, b) => Number(b.cost) - Number(a.cost))}
+        rowId={({ group }) => JSON.stringify(group)}
+        empty={<Text>{t.nothing}</Text>}
+      />
+      {total.isCostPartial && (
+        <Text c="dimmed" size="sm">
+          ≥ {t.atLeast}
+        </Text>
+      )}
     </Section>
   );
 }

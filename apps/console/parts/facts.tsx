@@ -1,6 +1,6 @@
 /** Facts and figures about one thing: texts in tables, and large figures in boxes. */
 import { Badge, Group, Paper, SimpleGrid, type SimpleGridProps, Table, Text } from "@mantine/core";
-import { type ReactNode, useMemo } from "react";
+import { type CSSProperties, type ReactNode, useMemo } from "react";
 import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { useTexts } from "../app/texts.ts";
@@ -30,9 +30,12 @@ export function Facts({ facts }: { facts: readonly Fact[] }) {
   );
 }
 
+/** The width on a screen of 1280 pixels; wider screens have more. */
+const cutAt = (width: number) => ({ "--cut": `${width}px` }) as CSSProperties;
+
 /** One line, cut with an ellipsis; its whole text on hover. */
 export const Cut = ({ children, width = 220 }: { children: string; width?: number }) => (
-  <span className="cut" style={{ maxWidth: width }} title={children}>
+  <span className="cut" style={cutAt(width)} title={children}>
     {children}
   </span>
 );
@@ -42,7 +45,7 @@ export function AccountName({ id, width = 220 }: { id: string | null; width?: nu
   const nameOf = useAccountName();
   if (id === null || id === "") return "–";
   return (
-    <span className="cut" style={{ maxWidth: width }} title={id}>
+    <span className="cut" style={cutAt(width)} title={id}>
       {nameOf(id)}
     </span>
   );
@@ -92,7 +95,10 @@ export function Money({ of, precision = "exact", alignedIn }: MoneyProps) {
   const pad = alignedIn && `calc((var(${alignedIn}) - ${format.decimalsOf(of, currency)}) * 1ch)`;
   const why = precision === "exact" ? "" : ` – ${t[precision]}`;
   return (
-    <span title={money.exact(of, precision) + why} {...(pad && { style: { paddingInlineEnd: pad } })}>
+    <span
+      title={money.exact(of, precision) + why}
+      {...(pad && { className: "aligned", style: { "--pad": pad } as CSSProperties })}
+    >
       {money.rounded(of, precision)}
     </span>
   );
