@@ -86,6 +86,10 @@ export const plainUsageOf = (inputTokens: number, outputTokens = 0) =>
 export const tokensOf = (value: unknown) =>
   typeof value === "number" && Number.isInteger(value) && value > 0 ? value : 0;
 
+/** The count of a prompt's tokens in an upstream's answer; undefined if it is none. */
+export const countIn = (value: unknown): number | undefined =>
+  typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+
 /** The most that one answer can have used. */
 export interface UsageBounds {
   inputTokens: number;

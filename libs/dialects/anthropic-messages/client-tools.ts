@@ -23,14 +23,17 @@ const schemaOf = (properties: JsonObject, required: string[]) => ({
   properties,
   required,
 });
-const viewRange = {
+const integers = (count: number, description: string) => ({
   type: "array",
   items: { type: "integer" },
-  minItems: 2,
-  maxItems: 2,
-  description:
-    "For view of a file: the first and the last line, counted from 1; -1 as the last means the end of the file.",
-};
+  minItems: count,
+  maxItems: count,
+  description,
+});
+const viewRange = integers(
+  2,
+  "For view of a file: the first and the last line, counted from 1; -1 as the last means the end of the file.",
+);
 
 const bash: ClientTool = {
   name: "bash",
@@ -87,14 +90,6 @@ const memory: ClientTool = {
   ),
 };
 
-const coordinate = (description: string) => ({
-  type: "array",
-  items: { type: "integer" },
-  minItems: 2,
-  maxItems: 2,
-  description,
-});
-
 const firstActions =
   "key type mouse_move left_click left_click_drag right_click middle_click double_click screenshot cursor_position".split(
     " ",
@@ -117,24 +112,18 @@ function computer(tool: JsonObject, isFirst: boolean): ClientTool {
           type: "string",
           enum: [...firstActions, ...(isFirst ? [] : laterActions), ...(zooms ? ["zoom"] : [])],
         },
-        coordinate: coordinate("The position of the mouse as [x, y] in pixels; for left_click_drag its end."),
+        coordinate: integers(2, "The position of the mouse as [x, y] in pixels; for left_click_drag its end."),
         text: text(
           "For type: the text. For key and hold_key: the keys, such as ctrl+s. For a click or scroll: keys held meanwhile.",
         ),
         ...(!isFirst && {
-          start_coordinate: coordinate("For left_click_drag: where it begins, as [x, y]."),
+          start_coordinate: integers(2, "For left_click_drag: where it begins, as [x, y]."),
           duration: { type: "number", description: "For hold_key and wait: the seconds." },
           scroll_direction: { type: "string", enum: ["up", "down", "left", "right"], description: "For scroll." },
           scroll_amount: line("For scroll: the number of steps."),
         }),
         ...(zooms && {
-          region: {
-            type: "array",
-            items: { type: "integer" },
-            minItems: 4,
-            maxItems: 4,
-            description: "For zoom: the part of the screen as [x0, y0, x1, y1].",
-          },
+          region: integers(4, "For zoom: the part of the screen as [x0, y0, x1, y1]."),
         }),
       },
       ["action"],

@@ -3,6 +3,7 @@
 import { jsonBytesOf } from "#wire/json/parse.ts";
 import { withMembers } from "#wire/json/spans.ts";
 import type { Codec, TokenCount } from "../codec.ts";
+import { countIn } from "../usage.ts";
 import { decodeAnswer, encodeAnswer, upstreamErrorOf } from "./answer.ts";
 import { withoutForeignThoughts } from "./foreign.ts";
 import { apiVersion, decodeRequest, encodeRequest } from "./request.ts";
@@ -41,8 +42,7 @@ const tokenCount: TokenCount = {
       body: withMembers(body, "messages", withoutForeignThoughts),
     };
   },
-  countIn: ({ input_tokens: tokens }) =>
-    typeof tokens === "number" && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : undefined,
+  countIn: ({ input_tokens: tokens }) => countIn(tokens),
   answerOf: (tokens) => JSON.stringify({ input_tokens: tokens }),
 };
 

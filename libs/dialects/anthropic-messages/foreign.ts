@@ -4,6 +4,7 @@
  */
 import { jsonBytesOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { isEmptyArray, withElements, withMembers } from "#wire/json/spans.ts";
+import { markedInstruction } from "../neutral/history.ts";
 import { isWrappedSignature, unwrappedSignature } from "../neutral/wrapped-signature.ts";
 import { dialect, thinkingBlockOf } from "./blocks.ts";
 import { isBegunWithoutThinking } from "./thinking.ts";
@@ -28,8 +29,7 @@ export const withoutSystemTurns = (messages: Buffer) =>
     if (role !== "system") return message;
     const texts =
       typeof content === "string" ? [content] : listOf(content).map((block) => String(objectOf(block).text));
-    const text = `<instructions>\n${texts.join("\n")}\n</instructions>`;
-    return jsonBytesOf({ role: "user", content: [{ type: "text", text }] });
+    return jsonBytesOf({ role: "user", content: [{ type: "text", text: markedInstruction(texts.join("\n")) }] });
   });
 
 const withBlocks = (messages: Buffer, change: (block: Buffer) => Buffer | undefined) =>

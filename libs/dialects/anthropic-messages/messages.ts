@@ -7,7 +7,7 @@ import { type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
 import type { Target } from "../codec.ts";
 import { cacheControlOf } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
-import { openingTurn } from "../neutral/history.ts";
+import { markedInstruction, openingTurn } from "../neutral/history.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
 import {
   type CallPart,
@@ -135,9 +135,7 @@ function readableOf(
     .filter((part) => hasText(part) && (part.kind !== "reasoning" || isReadable(part)))
     .map((part) => (part.kind === "result" ? { ...part, content: part.content.filter(hasText) } : part));
   if (role !== "system" || systemTurns) return { role, parts: kept, path };
-  const wrapped = kept.map((part) =>
-    part.kind === "text" ? { ...part, text: `<instructions>\n${part.text}\n</instructions>` } : part,
-  );
+  const wrapped = kept.map((part) => (part.kind === "text" ? { ...part, text: markedInstruction(part.text) } : part));
   return { role: "user", parts: wrapped, path };
 }
 

@@ -102,35 +102,28 @@ function capabilitiesOf({ capabilities }: ListedModel, { dialect, model, traits 
   };
 }
 
-const request = "invalid_request_error";
-
-const errorTypes: Record<ErrorCode, string> = {
-  invalid_request: request,
-  context_too_long: request,
-  content_filter: request,
-  invalid_key: "authentication_error",
-  origin_not_allowed: "permission_error",
-  address_not_allowed: "permission_error",
-  path_not_found: "not_found_error",
-  not_found: "not_found_error",
-  model_not_found: "not_found_error",
-  method_not_allowed: request,
-  request_timeout: "timeout_error",
-  body_too_large: "request_too_large",
-  unsupported_media_type: request,
-  unprocessable: request,
-  upgrade_required: request,
-  headers_too_large: "request_too_large",
-  rate_limited: "rate_limit_error",
-  budget_exhausted: "billing_error",
-  internal: "api_error",
-  upstream_failed: "api_error",
-  worker_lost: "api_error",
-  unavailable: "overloaded_error",
-  stopped: "api_error",
-  overloaded: "overloaded_error",
-  upstream_timeout: "timeout_error",
+/** The type of each HTTP status; invalid_request_error for others. */
+const typesOfStatuses: Record<number, string> = {
+  401: "authentication_error",
+  403: "permission_error",
+  404: "not_found_error",
+  408: "timeout_error",
+  413: "request_too_large",
+  429: "rate_limit_error",
+  431: "request_too_large",
+  500: "api_error",
+  502: "api_error",
+  503: "api_error",
+  504: "timeout_error",
 };
+
+const ownTypes: Partial<Record<ErrorCode, string>> = {
+  budget_exhausted: "billing_error",
+  unavailable: "overloaded_error",
+  overloaded: "overloaded_error",
+};
+
+const typeOf = (code: ErrorCode) => ownTypes[code] ?? typesOfStatuses[statuses[code]] ?? "invalid_request_error";
 
 const ownStatuses: Partial<Record<ErrorCode, number>> = { budget_exhausted: 402, unavailable: 529, overloaded: 529 };
 
@@ -144,7 +137,7 @@ const errorBodyOf = (failure: Failure, requestId: string) =>
   JSON.stringify({
     type: "error",
     error: {
-      type: errorTypes[failure.code],
+      type: typeOf(failure.code),
       message: messageOf(failure),
       ...(failure.upstreamCode && { details: { error_code: failure.upstreamCode } }),
     },

@@ -3,6 +3,7 @@
 import { isPresent, type JsonObject, jsonBytesOf, jsonOf, objectOf } from "#wire/json/parse.ts";
 import type { Codec, TokenCount } from "../codec.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
+import { countIn } from "../usage.ts";
 import { decodeAnswer, encodeAnswer, GeminiDecoder } from "./answer.ts";
 import { pathOf, resourceOf } from "./names.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
@@ -34,8 +35,7 @@ const tokenCount: TokenCount = {
       : { contents };
     return { path: pathOf(model, "countTokens"), body: jsonBytesOf(body) };
   },
-  countIn: ({ totalTokens: tokens }) =>
-    typeof tokens === "number" && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : undefined,
+  countIn: ({ totalTokens }) => countIn(totalTokens),
   answerOf: (tokens) => jsonOf({ totalTokens: tokens }),
 };
 

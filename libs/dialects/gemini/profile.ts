@@ -4,7 +4,7 @@
  */
 
 import { objectOf } from "#wire/json/parse.ts";
-import { type ErrorCode, type Failure, statuses } from "../errors.ts";
+import { type Failure, statuses } from "../errors.ts";
 import {
   type Endpoint,
   emptyLines,
@@ -18,34 +18,18 @@ import {
 import { countRequestSchema, generateRequestSchema } from "./schema.ts";
 import { statefulFieldIn } from "./stateless.ts";
 
-const argument = "INVALID_ARGUMENT";
-
-const errorStatuses: Record<ErrorCode, string> = {
-  invalid_request: argument,
-  context_too_long: argument,
-  content_filter: argument,
-  invalid_key: "UNAUTHENTICATED",
-  origin_not_allowed: "PERMISSION_DENIED",
-  address_not_allowed: "PERMISSION_DENIED",
-  path_not_found: "NOT_FOUND",
-  not_found: "NOT_FOUND",
-  model_not_found: "NOT_FOUND",
-  method_not_allowed: argument,
-  request_timeout: "DEADLINE_EXCEEDED",
-  body_too_large: argument,
-  unsupported_media_type: argument,
-  unprocessable: argument,
-  upgrade_required: "FAILED_PRECONDITION",
-  headers_too_large: argument,
-  rate_limited: "RESOURCE_EXHAUSTED",
-  budget_exhausted: "RESOURCE_EXHAUSTED",
-  internal: "INTERNAL",
-  upstream_failed: "INTERNAL",
-  worker_lost: "INTERNAL",
-  unavailable: "UNAVAILABLE",
-  stopped: "UNAVAILABLE",
-  overloaded: "UNAVAILABLE",
-  upstream_timeout: "DEADLINE_EXCEEDED",
+/** The name of each HTTP status; INVALID_ARGUMENT for others. */
+const statusNames: Record<number, string> = {
+  401: "UNAUTHENTICATED",
+  403: "PERMISSION_DENIED",
+  404: "NOT_FOUND",
+  408: "DEADLINE_EXCEEDED",
+  426: "FAILED_PRECONDITION",
+  429: "RESOURCE_EXHAUSTED",
+  500: "INTERNAL",
+  502: "INTERNAL",
+  503: "UNAVAILABLE",
+  504: "DEADLINE_EXCEEDED",
 };
 
 /**
@@ -72,7 +56,7 @@ const errorBodyOf = (failure: Failure) =>
     error: {
       code: statuses[failure.code],
       message: failure.message,
-      status: errorStatuses[failure.code],
+      status: statusNames[statuses[failure.code]] ?? "INVALID_ARGUMENT",
       ...detailsOf(failure),
     },
   });

@@ -76,6 +76,9 @@ interface Waiting<Item> {
 
 const nextOf = <Item>(waiting: Waiting<Item> | undefined) => waiting?.list[waiting.taken++];
 
+/** An instruction in the middle of a conversation, for models that read none there. */
+export const markedInstruction = (text: string) => `<instructions>\n${text}\n</instructions>`;
+
 /** A turn of the user for models that accept no conversation that begins with the assistant. */
 export const openingTurn = (path: string): Message => ({
   role: "user",

@@ -206,11 +206,7 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
   const { settings, tools, toolChoice } = request;
   const { sent: stop } = stopsOf(settings, dialect, target);
   const stream = framing !== "whole";
-  const format = openaiFormatOf(settings.format?.value);
-  const system =
-    format.kind === "instruction"
-      ? [...request.system, { kind: "text" as const, text: format.text, path: "response_format" }]
-      : request.system;
+  const { system, isJson, schema } = openaiFormatOf(request, "response_format");
   const body = {
     model,
     messages: encodeTurns(system, arrangedTurns(request.messages, target.traits), target),
@@ -229,8 +225,8 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
     seed: settings.seed?.value,
     presence_penalty: settings.presencePenalty?.value,
     frequency_penalty: settings.frequencyPenalty?.value,
-    ...(format.kind === "json" && { response_format: { type: "json_object" } }),
-    ...(format.kind === "schema" && { response_format: { type: "json_schema", json_schema: format.schema } }),
+    ...(isJson && { response_format: { type: "json_object" } }),
+    ...(schema && { response_format: { type: "json_schema", json_schema: schema } }),
     ...thinkingOf(requestedEffortOf(settings), target),
     verbosity: settings.verbosity?.value,
     modalities: settings.modalities?.value,

@@ -3,7 +3,7 @@
  * are: https://huggingface.co/docs/transformers/chat_templating,
  * https://docs.mistral.ai/api/#tag/chat
  */
-import { openingTurn } from "../neutral/history.ts";
+import { markedInstruction, openingTurn } from "../neutral/history.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
 import { type Message, type Part, turnsOf } from "../neutral/neutral.ts";
 
@@ -22,7 +22,7 @@ const withoutSystem = (message: Message): Message =>
   message.role === "system" ? { ...message, role: "user", parts: message.parts.map(marked) } : message;
 
 const marked = (part: Part) =>
-  part.kind === "text" && part.text !== "" ? { ...part, text: `<instructions>\n${part.text}\n</instructions>` } : part;
+  part.kind === "text" && part.text !== "" ? { ...part, text: markedInstruction(part.text) } : part;
 
 export interface WireMessage {
   role: string;

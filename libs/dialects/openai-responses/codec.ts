@@ -3,6 +3,7 @@
 import { jsonOf } from "#wire/json/parse.ts";
 import type { Codec, TokenCount } from "../codec.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
+import { countIn } from "../usage.ts";
 import { decodeAnswer, encodeAnswer } from "./answer.ts";
 import { withResolvableReasoning } from "./replayed-items.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
@@ -40,7 +41,7 @@ const tokenCount: TokenCount = {
       ),
     ),
   }),
-  countIn: ({ input_tokens: tokens }) => (typeof tokens === "number" ? tokens : undefined),
+  countIn: ({ input_tokens: tokens }) => countIn(tokens),
   answerOf: (tokens) => jsonOf({ object: "response.input_tokens", input_tokens: tokens }),
 };
 

@@ -91,16 +91,12 @@ export const fieldSupport: FieldSupport = {
 export function encodeRequest(neutral: NeutralRequest, framing: Framing, target: Target): WireRequest {
   const request = fitted(neutral, dialect, fieldSupport, target);
   const { messages, settings, tools, toolChoice } = request;
-  const format = openaiFormatOf(settings.format?.value);
-  const system =
-    format.kind === "instruction"
-      ? [...request.system, { kind: "text" as const, text: format.text, path: "text.format" }]
-      : request.system;
+  const { system, isJson, schema } = openaiFormatOf(request, "text.format");
   const { outputTokensMax, temperature, topP, parallelCalls, user, cacheKey } = settings;
   const reasoning = encodeReasoning(settings);
   const text = {
-    ...(format.kind === "json" && { format: { type: "json_object" } }),
-    ...(format.kind === "schema" && { format: { type: "json_schema", ...format.schema } }),
+    ...(isJson && { format: { type: "json_object" } }),
+    ...(schema && { format: { type: "json_schema", ...schema } }),
     verbosity: settings.verbosity?.value,
   };
   const turns = turnsOf(messages);

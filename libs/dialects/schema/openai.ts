@@ -4,7 +4,7 @@
 
 import { isObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { formatInstructionOf } from "../neutral/format-instruction.ts";
-import type { Settings } from "../neutral/neutral.ts";
+import type { NeutralRequest, TextPart } from "../neutral/neutral.ts";
 import { readSchema, type SchemaTarget } from "./read.ts";
 import type { Schema } from "./references.ts";
 
@@ -75,22 +75,24 @@ function fits(schema: unknown, depth: number, counts: { properties: number; valu
   );
 }
 
-type Format = NonNullable<Settings["format"]>["value"];
-
 /**
- * A format as OpenAI's two dialects state it. The root of a schema must be an object; the model is
- * told any other, because it can't be enforced.
+ * The format of a request as OpenAI's two dialects state it, and the instructions. The root of a
+ * schema must be an object; the model is told any other, because it can't be enforced. `path` is
+ * the field of the format.
  */
 export function openaiFormatOf(
-  format: Format | undefined,
-): { kind: "none" | "json" } | { kind: "instruction"; text: string } | { kind: "schema"; schema: object } {
-  if (format === undefined) return { kind: "none" };
-  if (format.kind === "json") return format;
+  { system, settings }: Pick<NeutralRequest, "system" | "settings">,
+  path: string,
+): { system: TextPart[]; isJson?: boolean; schema?: object } {
+  const format = settings.format?.value;
+  if (format === undefined) return { system };
+  if (format.kind === "json") return { system, isJson: true };
   const { name = "answer", description, strict } = format;
   const schema = readSchema(format.schema, openaiTarget);
-  if (schema.type !== "object") return { kind: "instruction", text: formatInstructionOf(format.schema) };
+  if (schema.type !== "object")
+    return { system: [...system, { kind: "text", text: formatInstructionOf(format.schema), path }] };
   return {
-    kind: "schema",
+    system,
     schema: {
       name: name.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, nameLengthMax),
       description,
