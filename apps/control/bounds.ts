@@ -113,8 +113,9 @@ export const emailLinkMs = 3_600_000;
 /** A session that began with a link may set a password without the old one for so long. */
 export const freshSessionMs = 15 * 60_000;
 export const sessionMs = 7 * 86_400_000;
-/** How long libraries wait for a provider, at each step. */
+/** How long libraries wait for a provider, at each step, and the bytes of its answers. */
 export const providerMs = 10_000;
+export const providerBytesMax = 1 << 20;
 /** How long a test of a provider is kept. */
 export const oidcTestMs = 600_000;
 /** Sign-ins by the provider whose claims are known and whose session has not begun. */

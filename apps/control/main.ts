@@ -10,11 +10,11 @@ import { connectRedis } from "#service/redis.ts";
 import { SecretFiles } from "#service/secret-files.ts";
 import { runProcess } from "#service/startup.ts";
 import { version } from "#service/version.ts";
-import { providerMs } from "./bounds.ts";
+import { providerBytesMax, providerMs } from "./bounds.ts";
 import { controlConfigOf, controlSettings } from "./config.ts";
 import { createControl } from "./control.ts";
 
-boundFetch(providerMs);
+boundFetch({ timeout: providerMs, bytesMax: providerBytesMax });
 
 await runProcess("control", async (log) => {
   const secrets = new SecretFiles(process.env, serviceSettings, controlSettings);

@@ -5,7 +5,7 @@
 import { lookup as resolve } from "node:dns";
 import { isIP, type LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
-import { Agent, buildConnector, setGlobalDispatcher } from "undici";
+import { Agent, buildConnector, type Dispatcher, setGlobalDispatcher } from "undici";
 import type { Setting } from "./config.ts";
 import { isMetadataAddress } from "./networks.ts";
 import { StartupFault } from "./startup.ts";
@@ -104,10 +104,78 @@ function connectorOf(mayUse: (address: string) => boolean, timeout: number): bui
 
 /**
  * The built-in `fetch`, which libraries call, then never reaches a metadata server of a cloud, also
- * by a redirect, and does not wait longer than `timeout` for a connection, the head of an answer or
- * more of its body. In milliseconds.
+ * by a redirect. Connections, and answers to their last byte, take `timeout` milliseconds at most,
+ * and answers have at most `bytesMax` bytes.
  */
-export function boundFetch(timeout: number): void {
+export function boundFetch({ timeout, bytesMax }: AnswerBounds): void {
   const connect = connectorOf((address) => !isMetadataAddress(address), timeout);
-  setGlobalDispatcher(new Agent({ connect, headersTimeout: timeout, bodyTimeout: timeout }));
+  const bounded: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) =>
+    dispatch(
+      // A small encoded answer may be a large one.
+      { ...options, headers: { ...(options.headers as Record<string, string>), "accept-encoding": "identity" } },
+      new BoundedAnswer(handler, { timeout, bytesMax }),
+    );
+  setGlobalDispatcher(new Agent({ connect }).compose(bounded));
+}
+
+interface AnswerBounds {
+  timeout: number;
+  bytesMax: number;
+}
+
+/** Passes the events of an answer on, and breaks an answer off that is beyond its bounds. */
+class BoundedAnswer implements Dispatcher.DispatchHandler {
+  readonly #next: Dispatcher.DispatchHandler;
+  readonly #bounds: AnswerBounds;
+  #timer: NodeJS.Timeout | undefined;
+  #bytes = 0;
+  #isOver = false;
+
+  constructor(next: Dispatcher.DispatchHandler, bounds: AnswerBounds) {
+    this.#next = next;
+    this.#bounds = bounds;
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
+    this.#timer ??= setTimeout(() => this.#breakOff(controller, "is too slow"), this.#bounds.timeout);
+    this.#next.onRequestStart?.(controller, context);
+  }
+
+  onResponseStart(...event: Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>): void {
+    const [controller, , { "content-encoding": coding = "identity" }] = event;
+    if (coding === "identity") this.#next.onResponseStart?.(...event);
+    else this.#breakOff(controller, "is encoded, although the request does not allow it");
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#bytes += chunk.length;
+    if (this.#bytes > this.#bounds.bytesMax) this.#breakOff(controller, `has more than ${this.#bounds.bytesMax} bytes`);
+    else if (!this.#isOver) this.#next.onResponseData?.(controller, chunk);
+  }
+
+  onResponseEnd(...event: Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseEnd"]>>): void {
+    if (this.#end()) this.#next.onResponseEnd?.(...event);
+  }
+
+  onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.#end()) this.#next.onResponseError?.(controller, error);
+  }
+
+  /** Later, because `fetch` does not notice an error in the turn of the head. */
+  #breakOff(controller: Dispatcher.DispatchController, reason: string): void {
+    if (!this.#end()) return;
+    const error = new Error(`the answer ${reason}`);
+    setImmediate(() => {
+      controller.abort(error);
+      this.#next.onResponseError?.(controller, error);
+    });
+  }
+
+  /** False if it is over. */
+  #end(): boolean {
+    clearTimeout(this.#timer);
+    const isFirst = !this.#isOver;
+    this.#isOver = true;
+    return isFirst;
+  }
 }

@@ -22,6 +22,8 @@ export interface IdentityProvider extends AsyncDisposable {
   named: string;
   /** The algorithm in the token's head; none: it has no signature. */
   algorithm: "RS256" | "none" | "HS256";
+  /** The path whose answers have no end. */
+  endless: string | undefined;
   /** Claims that replace the right ones of a token. */
   lies: Record<string, unknown>;
 }
@@ -46,12 +48,21 @@ export async function startIdentityProvider(person: Person): Promise<IdentityPro
   const server = await startScriptedUpstream((response, { path, body }) => {
     const url = new URL(path, provider.issuer);
     const send = (body: object, status = 200) => jsonAnswer(body, status)(response);
+    if (url.pathname === provider.endless) {
+      const part = Buffer.alloc(65_536, " ");
+      const more = () => {
+        while (!response.destroyed && response.write(part));
+      };
+      response.writeHead(200, { "content-type": "application/json" }).on("drain", more);
+      return more();
+    }
     switch (url.pathname) {
       case "/.well-known/openid-configuration":
         return send({
           issuer: provider.named,
           authorization_endpoint: `${provider.issuer}/authorize`,
           token_endpoint: `${provider.issuer}/token`,
+          userinfo_endpoint: `${provider.issuer}/userinfo`,
           jwks_uri: `${provider.issuer}/keys`,
           id_token_signing_alg_values_supported: ["RS256"],
         });
@@ -94,6 +105,7 @@ export async function startIdentityProvider(person: Person): Promise<IdentityPro
     named: server.origin,
     algorithm: "RS256",
     lies: {},
+    endless: undefined,
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
   return provider;

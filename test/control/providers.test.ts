@@ -4,6 +4,8 @@ import { execFile } from "node:child_process";
 import { resolve } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
+import { getGlobalDispatcher, setGlobalDispatcher } from "undici";
+import { boundFetch } from "#service/public-agent.ts";
 import { startScriptedUpstream } from "../support/upstream.ts";
 import { goodPassword, operatorToken, startApi, type TestApi, tokenOf, uniqueName } from "./browsers.ts";
 import { onPostgres, openPostgres } from "./databases.ts";
@@ -67,6 +69,33 @@ onPostgres(
     assert.equal((await browser.call("GET", "/api/v1/me")).status, 401);
   },
 );
+
+onPostgres("answers of a provider without an end let nobody in, and are not read to it", async (database) => {
+  const dispatcher = getGlobalDispatcher();
+  const person = { sub: uniqueName("ada"), email: `${uniqueName("ada")}@example.com`, name: "Ada" };
+  try {
+    for (const endless of ["/.well-known/openid-configuration", "/keys", "/token", "/userinfo"]) {
+      await using provider = await startIdentityProvider(person);
+      const settings = { OIDC_ISSUER: provider.issuer, OIDC_CLIENT_ID: "sluice" };
+      await using api = await startApi(database, settings);
+      boundFetch({ timeout: 10_000, bytesMax: 1 << 20 });
+      provider.endless = endless;
+      if (endless === "/userinfo") provider.lies = { email: undefined };
+      const browser = api.browser();
+      const started = await browser.call<{ url?: string }>("POST", "/api/auth/sign-in/social", {
+        ...{ provider: "oidc", callbackURL: "/" },
+      });
+      if (started.body.url !== undefined) {
+        const back = await fetch(started.body.url, { redirect: "manual" });
+        const ended = await browser.call("GET", back.headers.get("location") ?? "");
+        assert.match(ended.headers.get("location") ?? "", /error=/, endless);
+      } else assert.equal(endless, "/.well-known/openid-configuration");
+      assert.equal((await browser.call("GET", "/api/v1/me")).status, 401, endless);
+    }
+  } finally {
+    setGlobalDispatcher(dispatcher);
+  }
+});
 
 onPostgres("settings name the claims with a person's address, name and groups", async (database) => {
   const address = `${uniqueName("ada")}@example.com`;

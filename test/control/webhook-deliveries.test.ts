@@ -1,6 +1,10 @@
 /** When events are delivered, repeated and given up. The clock is the test's. */
 import assert from "node:assert/strict";
-import { after } from "node:test";
+import dns from "node:dns";
+import { once } from "node:events";
+import { syncBuiltinESMExports } from "node:module";
+import { createServer } from "node:net";
+import { after, mock } from "node:test";
 import { pino } from "pino";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { networksOf } from "#service/public-agent.ts";
@@ -175,6 +179,49 @@ onPostgres("an address that is not public is not called, whatever it is written 
   }
   for (const url of ["ftp://example.com/", "http://user:password@example.com/", "http://", "example.com"])
     assert.equal((await api.call(operator, "POST", "/webhooks", { ...webhook, url })).status, 400, url);
+});
+
+onPostgres("a name that changes its address while it is used leads to no private one", async (database) => {
+  let connections = 0;
+  const inside = createServer((socket) => {
+    connections++;
+    socket.destroy();
+  }).listen(receiver.port, "127.0.0.3");
+  await once(inside, "listening");
+  const [allowed, forbidden] = ["127.0.0.1", "127.0.0.3"].map((address) => ({ address, family: 4 }));
+  let answers = [[allowed]];
+  let calls = 0;
+  type Lookup = (host: string, options: object, callback: (error: null, addresses: object[]) => void) => void;
+  const lookup: Lookup = (_host, _options, callback) =>
+    callback(null, (answers[calls++ % answers.length] ?? []) as object[]);
+  const mocked = mock.method(dns, "lookup", lookup as typeof dns.lookup);
+  syncBuiltinESMExports();
+  try {
+    await using world = await startWorld(database, {
+      url: `http://rebound.example:${receiver.port}/`,
+      networks: "127.0.0.1/32",
+    });
+    receiver.answerWith((response) => response.writeHead(200, { connection: "close" }).end());
+    const refused = "its address is not a public one, nor in WEBHOOK_NETWORKS";
+    const cases: [addresses: (typeof allowed)[][], problem: string | null][] = [
+      [[[allowed]], null],
+      [[[forbidden]], refused],
+      [[[forbidden, allowed]], null],
+      // A check of its own before the connection would see the first answer only.
+      [[[allowed], [forbidden]], null],
+      [[[forbidden], [allowed]], refused],
+    ];
+    for (const [place, [addresses, problem]] of cases.entries()) {
+      [answers, calls] = [addresses, 0];
+      await world.end(`case ${place}`);
+      const { attempts } = await world.delivery(`case ${place}`);
+      assert.deepEqual([place, attempts[0]?.problem ?? null, connections, calls], [place, problem, 0, 1]);
+    }
+  } finally {
+    mocked.mock.restore();
+    syncBuiltinESMExports();
+    inside.close();
+  }
 });
 
 onPostgres("an event that is told twice is delivered once", async (database) => {

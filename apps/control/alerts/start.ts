@@ -1,6 +1,6 @@
 /** Composes alerts: who raises them, and who gets them. */
 import type { Logger } from "pino";
-import { createPublicAgent, type Network } from "#service/public-agent.ts";
+import { createPublicAgent, type Network, networksOf } from "#service/public-agent.ts";
 import { alertMailsMax, webhookMs } from "../bounds.ts";
 import type { InstallationValues } from "../config.ts";
 import type { Database } from "../database/database.ts";
@@ -25,7 +25,8 @@ export function startAlerts({ mail, isWebhookFixed, webhookNetworks, ...options 
   close(): void;
 } {
   const { database, log } = options;
-  const agent = isWebhookFixed ? undefined : createPublicAgent(webhookNetworks, { timeout: webhookMs, connections: 1 });
+  const networks = isWebhookFixed ? allNetworks : webhookNetworks;
+  const agent = createPublicAgent(networks, { timeout: webhookMs, connections: 1 });
   const webhook = new Webhook({ ...options, dispatcher: () => agent });
   const alerts = new Alerts({ ...options, raised: (alert) => void mailOwners(database, mail, alert, log) });
   return {
@@ -33,10 +34,12 @@ export function startAlerts({ mail, isWebhookFixed, webhookNetworks, ...options 
     close() {
       alerts.close();
       webhook.close();
-      void agent?.destroy();
+      void agent.destroy();
     },
   };
 }
+
+const allNetworks = networksOf("0.0.0.0/0, ::/0");
 
 /** To the owners of the account; to operators where there is none. Never rejects. */
 async function mailOwners(database: Database, mail: Mail, alert: Alert, log: Logger): Promise<void> {

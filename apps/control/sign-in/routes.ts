@@ -128,6 +128,8 @@ export async function addSignInRoutes(
           const user = attempts && (attempts.by === "body" ? userOf(request.body) : await sessionOf(auth, webRequest));
           if (user !== undefined) await limits[attempts?.at ?? "passwords"].take(user, ip);
           const response = await (providerPaths.has(path) ? withProvider() : auth).handler(webRequest);
+          // The library has no answer for a provider that fails after the token.
+          if (path === callbackPath && response.status >= 500) return reply.redirect("/?error=unable_to_get_user_info");
           const text = await response.text();
           // A password that a second factor must follow is no success yet, and a mail never is one.
           const succeeded = response.ok && attempts?.at !== "mails" && !text.includes('"twoFactorRedirect"');
