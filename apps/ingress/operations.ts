@@ -10,21 +10,14 @@ import type { OpenFiles } from "#service/open-files.ts";
 import { createOperations } from "#service/operations.ts";
 import type { ProcessReporterOptions } from "#service/process-reports.ts";
 import type { Backends } from "./backends.ts";
-import type { DetachedGenerations } from "./background/detached.ts";
-import type { Capacity } from "./common/capacity.ts";
 import type { GenerationLifecycle } from "./generation/lifecycle.ts";
 import type { LoadCounts } from "./observability/load-counts.ts";
-import { registerIngressGauges } from "./observability/metrics.ts";
-import type { BoundedStore } from "./stored/bounded-store.ts";
+import { type GaugeSources, registerIngressGauges } from "./observability/metrics.ts";
 
-export interface IngressOperationsOptions {
+export interface IngressOperationsOptions extends GaugeSources {
   registry: Registry;
-  backends: Pick<Backends, "catalogue" | "keys" | "queues" | "boardAt" | "controls">;
+  backends: GaugeSources["backends"] & Pick<Backends, "boardAt">;
   generations: GenerationLifecycle;
-  /** By the name of the limit in the metrics. */
-  capacities: Record<string, Capacity> & { bodies: Capacity };
-  detached: DetachedGenerations;
-  store: BoundedStore;
   openFiles: OpenFiles;
   draining: AbortSignal;
   operatorPassword(): string | undefined;
@@ -35,32 +28,8 @@ export interface IngressOperationsOptions {
 
 /** The caller must close the server. */
 export async function createIngressOperations(options: IngressOperationsOptions): Promise<FastifyInstance> {
-  const {
-    registry,
-    backends,
-    generations,
-    capacities,
-    detached,
-    store,
-    openFiles,
-    draining,
-    operatorPassword,
-    counts,
-  } = options;
-  const refreshGauges = registerIngressGauges(registry, {
-    queues: () => generations.statistics(),
-    waitsMax: () => [...backends.catalogue.current().queues].map(([queue, { waitMs }]) => ({ queue, waitMs })),
-    depths: () => backends.queues.depths(),
-    capacities: () => [
-      ...Object.entries(capacities).map(([limit, { used, max }]) => ({ limit, queue: "", used, max })),
-      ...generations.waiting.map(([queue, { used, max }]) => ({ limit: "waiting", queue, used, max })),
-    ],
-    bodiesBytes: () => capacities.bodies.used,
-    detached: () => detached.size,
-    storedBytes: () => store.bytes(),
-    keys: () => backends.keys.count(),
-    controls: () => backends.controls.all(),
-  });
+  const { registry, backends, generations, capacities, openFiles, draining, operatorPassword, counts } = options;
+  const refreshGauges = registerIngressGauges(registry, options);
   const own = {
     notReady: () => (draining.aborted ? stopping : (generations.notReady ?? openFiles.shortage)),
     status: () => ({

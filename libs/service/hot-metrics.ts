@@ -6,7 +6,11 @@
 import { Counter, Histogram, type Registry } from "prom-client";
 
 type LabelValue = string | number;
-export type Labels<Label extends string> = Readonly<Record<Label, LabelValue>>;
+type Labels<Label extends string> = Readonly<Record<Label, LabelValue>>;
+
+/** The values of a label that are known before anything is counted. Those of a catalogue change. */
+type KnownValues = readonly LabelValue[] | (() => readonly LabelValue[]);
+type LabelValues<Label extends string> = Readonly<Record<Label, KnownValues>>;
 
 /** Series of a metric that exist before anything is counted. */
 const initialSeriesMax = 1_000;
@@ -15,12 +19,12 @@ const initialSeriesMax = 1_000;
  * Every combination of these values, and no more than a thousand. A counter begins with them at
  * zero, because Prometheus does not see the first increase of a series that begins with it.
  */
-export function combinationsOf<Label extends string>(
-  values: Readonly<Record<Label, readonly LabelValue[]>>,
-): Labels<Label>[] {
+export function combinationsOf<Label extends string>(values: LabelValues<Label>): Labels<Label>[] {
   let combinations = [{} as Labels<Label>];
-  for (const [label, all] of Object.entries(values) as [Label, readonly LabelValue[]][])
-    combinations = combinations.flatMap((labels) => all.map((value) => ({ ...labels, [label]: value })));
+  for (const [label, all] of Object.entries<KnownValues>(values)) {
+    const each = typeof all === "function" ? all() : all;
+    combinations = combinations.flatMap((labels) => each.map((value) => ({ ...labels, [label]: value })));
+  }
   return combinations.slice(0, initialSeriesMax);
 }
 
@@ -129,4 +133,27 @@ export class HotHistogram<Label extends string> extends Histogram<Label> {
     });
     return { name: this.#name, help: this.#help, type: "histogram", values, aggregator: "sum" };
   }
+}
+
+const secondsBuckets = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+
+/** Metrics of a registry that begin with every combination of their labels' values. */
+export function hotMetricsOf(registry: Registry) {
+  const optionsOf = <Label extends string>(name: string, help: string, values: LabelValues<Label>) => ({
+    name,
+    help,
+    labelNames: Object.keys(values) as [Label],
+    initial: () => combinationsOf(values),
+    registers: [registry],
+  });
+  return {
+    counter: <Label extends string>(name: string, help: string, values: LabelValues<Label>) =>
+      new HotCounter(optionsOf(name, help, values)),
+    histogram: <Label extends string>(
+      name: string,
+      help: string,
+      values: LabelValues<Label>,
+      buckets = secondsBuckets,
+    ) => new HotHistogram({ ...optionsOf(name, help, values), buckets }),
+  };
 }

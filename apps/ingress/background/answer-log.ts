@@ -55,19 +55,14 @@ function encoded(part: Part): Buffer {
 
 function decoded(bytes: Buffer): Part {
   const rest = bytes.subarray(1);
-  switch (kinds[bytes[0] as number]) {
+  const kind = kinds[bytes[0] as number] ?? "broken";
+  switch (kind) {
     case "head":
-      return { kind: "head", head: JSON.parse(rest.toString("utf8")) as LogHead };
+      return { kind, head: JSON.parse(rest.toString("utf8")) as LogHead };
     case "events":
-      return { kind: "events", first: rest.readUInt32LE(), bytes: rest.subarray(numberBytes) };
-    case "end":
-      return { kind: "end" };
-    case "another writer":
-      return { kind: "another writer" };
-    case "failed":
-      return { kind: "failed" };
+      return { kind, first: rest.readUInt32LE(), bytes: rest.subarray(numberBytes) };
     default:
-      return { kind: "broken" };
+      return { kind };
   }
 }
 

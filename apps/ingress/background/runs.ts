@@ -41,16 +41,15 @@ export interface Run {
 }
 
 const common = `${redisClock}
-local runs, prefix = KEYS[1], KEYS[2]
-local function memberOf(key, id) return key .. " " .. id end`;
+local runs, prefix = KEYS[1], KEYS[2]`;
 
-/** ARGV: key, id, ingress, the run as JSON, its body, the lease in ms. */
+/** ARGV: member, ingress, the run as JSON, its body, the lease in ms. */
 const beginScript = scriptOf(
   `${common}
-local name = prefix .. memberOf(ARGV[1], ARGV[2])
-redis.call("HSET", name, "ingress", ARGV[3], "run", ARGV[4], "body", ARGV[5], "taken", 0)
+local name = prefix .. ARGV[1]
+redis.call("HSET", name, "ingress", ARGV[2], "run", ARGV[3], "body", ARGV[4], "taken", 0)
 redis.call("PEXPIRE", name, 86400000)
-redis.call("ZADD", runs, nowMs + ARGV[6], memberOf(ARGV[1], ARGV[2]))`,
+redis.call("ZADD", runs, nowMs + ARGV[5], ARGV[1])`,
   "refuse",
 );
 
@@ -104,25 +103,25 @@ return taken`,
 );
 
 /**
- * ARGV: key, id, ingress; and for an end that is announced: account, status, ends that wait at
+ * ARGV: member, ingress; and for an end that is announced: account, id, status, ends that wait at
  * most.
  */
 const endScript = scriptOf(
   `${common}
-local name = prefix .. memberOf(ARGV[1], ARGV[2])
-if redis.call("HGET", name, "ingress") ~= ARGV[3] then return end
-if ARGV[4] then
-  local ended = {"MAXLEN", "~", ARGV[6], "*", "account", ARGV[4], "id", ARGV[2], "status", ARGV[5]}
+local name = prefix .. ARGV[1]
+if redis.call("HGET", name, "ingress") ~= ARGV[2] then return end
+if ARGV[3] then
+  local ended = {"MAXLEN", "~", ARGV[6], "*", "account", ARGV[3], "id", ARGV[4], "status", ARGV[5]}
   redis.call("XADD", KEYS[3], unpack(ended))
 end
 redis.call("DEL", name)
-redis.call("ZREM", runs, memberOf(ARGV[1], ARGV[2]))`,
+redis.call("ZREM", runs, ARGV[1])`,
   "run",
 );
 
 const cancelScript = scriptOf(
   `${common}
-local name = prefix .. memberOf(ARGV[1], ARGV[2])
+local name = prefix .. ARGV[1]
 if redis.call("EXISTS", name) == 1 then redis.call("HSET", name, "cancelled", 1) end`,
   "run",
 );
@@ -135,6 +134,8 @@ export interface TakenRun {
 }
 
 type Held = Pick<Run, "keyId" | "id">;
+
+const memberOf = ({ keyId, id }: Held): string => `${keyId} ${id}`;
 
 export class Runs {
   readonly #redis: Redis;
@@ -152,21 +153,20 @@ export class Runs {
 
   /** Rejects when Redis does not answer. */
   async begin(run: Run, body: Buffer): Promise<void> {
-    const values = [run.keyId, run.id, this.#self, JSON.stringify(run), body, detachedLeaseMs];
+    const values = [memberOf(run), this.#self, JSON.stringify(run), body, detachedLeaseMs];
     await runScript(this.#redis, beginScript, this.#names, values);
   }
 
   /** Renews leases; returns the state of each, in order. Rejects when Redis does not answer. */
   async renew(runs: readonly Held[]): Promise<("kept" | "cancelled" | "lost")[]> {
-    const members = runs.map(({ keyId, id }) => `${keyId} ${id}`);
-    const values = [this.#self, detachedLeaseMs, ...members];
+    const values = [this.#self, detachedLeaseMs, ...runs.map(memberOf)];
     return (await runScript(this.#redis, renewScript, this.#names, values)) as ("kept" | "cancelled" | "lost")[];
   }
 
   /** Ends leases, so that another ingress takes the generations over at once. Never rejects. */
   async release(runs: readonly Held[]): Promise<void> {
-    const members = runs.map(({ keyId, id }) => `${keyId} ${id}`);
-    await runScript(this.#redis, releaseScript, this.#names, [this.#self, ...members]).catch(() => undefined);
+    const values = [this.#self, ...runs.map(memberOf)];
+    await runScript(this.#redis, releaseScript, this.#names, values).catch(() => undefined);
   }
 
   /** Takes over generations whose leases have expired. Rejects when Redis does not answer. */
@@ -183,30 +183,31 @@ export class Runs {
   }
 
   /** Is the generation not over? Rejects when Redis does not answer. */
-  async has({ keyId, id }: Held): Promise<boolean> {
-    return (await this.#redis.exists(this.#keyspace.run(`${keyId} ${id}`))) === 1;
+  async has(run: Held): Promise<boolean> {
+    return (await this.#redis.exists(this.#keyspace.run(memberOf(run)))) === 1;
   }
 
   /**
    * The body of a generation's request; undefined if it is over. Rejects when Redis does not
    * answer.
    */
-  async bodyOf({ keyId, id }: Held): Promise<Buffer | undefined> {
-    return (await this.#redis.hgetBuffer(this.#keyspace.run(`${keyId} ${id}`), "body")) ?? undefined;
+  async bodyOf(run: Held): Promise<Buffer | undefined> {
+    return (await this.#redis.hgetBuffer(this.#keyspace.run(memberOf(run)), "body")) ?? undefined;
   }
 
   /**
    * Announces the end of a background response, unless it was deleted: its account may have
    * webhooks. Never rejects.
    */
-  async end({ keyId, id, account, isBackground }: Run, status: string): Promise<void> {
+  async end(run: Run, status: string): Promise<void> {
+    const { id, account, isBackground } = run;
     const isAnnounced = isBackground && account !== undefined && status !== "deleted";
-    const end = isAnnounced ? [account, status, responseEndsMax] : [];
-    await runScript(this.#redis, endScript, this.#names, [keyId, id, this.#self, ...end]).catch(() => undefined);
+    const end = isAnnounced ? [account, id, status, responseEndsMax] : [];
+    await runScript(this.#redis, endScript, this.#names, [memberOf(run), this.#self, ...end]).catch(() => undefined);
   }
 
   /** Asks the ingress that runs it to stop. Rejects when Redis does not answer. */
-  async cancel({ keyId, id }: Held): Promise<void> {
-    await runScript(this.#redis, cancelScript, this.#names, [keyId, id]);
+  async cancel(run: Held): Promise<void> {
+    await runScript(this.#redis, cancelScript, this.#names, [memberOf(run)]);
   }
 }

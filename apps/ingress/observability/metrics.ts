@@ -11,11 +11,14 @@ import { unitNames } from "#dialects/usage.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { unpricedUnitsOf } from "#ledger/prices.ts";
-import { combinationsOf, HotCounter, HotHistogram, type Labels } from "#service/hot-metrics.ts";
-import type { OperatorControl } from "#service/operator-controls.ts";
+import { combinationsOf, HotCounter, hotMetricsOf } from "#service/hot-metrics.ts";
+import type { Backends } from "../backends.ts";
+import type { DetachedGenerations } from "../background/detached.ts";
+import type { Capacity } from "../common/capacity.ts";
 import { sharedLimits } from "../common/failures.ts";
+import type { GenerationLifecycle } from "../generation/lifecycle.ts";
+import type { BoundedStore } from "../stored/bounded-store.ts";
 
-const buckets = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 const ratioBuckets = [0.1, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 5, 10];
 
 /** The values of labels, known before anything is counted. */
@@ -68,39 +71,29 @@ export function metricsSubscriber(
 }
 
 function countersOf(registry: Registry, { queues, paths }: Pick<IngressLabels, "queues"> & { paths(): string[] }) {
-  const counter = <Label extends string>(
-    name: string,
-    help: string,
-    labelNames: [Label] | [Label, Label],
-    initial: () => Labels<Label>[],
-  ) => new HotCounter({ name, help, labelNames, initial, registers: [registry] });
+  const { counter } = hotMetricsOf(registry);
   return {
-    requests: counter("sluice_requests_total", "Answered requests.", ["path", "status"], () =>
-      combinationsOf({ path: paths(), status: answerStatuses }),
-    ),
-    errors: counter("sluice_errors_total", "Requests that failed, by code.", ["code"], () =>
-      combinationsOf({ code: codes }),
-    ),
-    limitRefusals: counter(
-      "sluice_limit_refusals_total",
-      "Requests refused, and connections of answers broken (answers), by a limit and its scope: that of a key, a group, an account, a tag or a model. Of the limits that all keys share (bodies, answers, generations, waiting, websockets), the scope is key where a key is above its share, and ingress where the ingress has too little left.",
-      ["limit", "scope"],
-      () => [
+    requests: counter("sluice_requests_total", "Answered requests.", { path: paths, status: answerStatuses }),
+    errors: counter("sluice_errors_total", "Requests that failed, by code.", { code: codes }),
+    limitRefusals: new HotCounter({
+      name: "sluice_limit_refusals_total",
+      help: "Requests refused, and connections of answers broken (answers), by a limit and its scope: that of a key, a group, an account, a tag or a model. Of the limits that all keys share (bodies, answers, generations, waiting, websockets), the scope is key where a key is above its share, and ingress where the ingress has too little left.",
+      labelNames: ["limit", "scope"],
+      registers: [registry],
+      initial: () => [
         ...combinationsOf({ limit: sharedLimits, scope: ["key", "ingress"] }),
         ...combinationsOf({ limit: limitNames, scope: limitScopes }),
       ],
-    ),
+    }),
     ended: counter(
       "sluice_ended_generations_total",
       "Generations that ended: complete, left by their callers, or failed with a code.",
-      ["queue", "outcome"],
-      () => combinationsOf({ queue: queues(), outcome: ["complete", "left", ...codes] }),
+      { queue: queues, outcome: ["complete", "left", ...codes] },
     ),
     sessionMessages: counter(
       "sluice_session_messages_total",
       "Messages of sessions, from callers (up) and to them (down).",
-      ["direction", "dialect"],
-      () => combinationsOf({ direction: ["up", "down"], dialect: realtimeDialects }),
+      { direction: ["up", "down"], dialect: realtimeDialects },
     ),
     // A catalogue has too many pairs of an upstream and a model to begin with each at zero.
     cappedUsage: new Counter({
@@ -112,83 +105,62 @@ function countersOf(registry: Registry, { queues, paths }: Pick<IngressLabels, "
     unpricedUnits: counter(
       "sluice_unpriced_units_total",
       "Units that upstreams report and the catalogue has no price for, such as searches. They are billed as nothing, and their records say so.",
-      ["kind"],
-      () => combinationsOf({ kind: unitNames }),
+      { kind: unitNames },
     ),
     restarts: counter(
       "sluice_restarts_total",
       "Attempts restarted, unseen by the caller, because a worker or a job was lost.",
-      ["queue"],
-      () => combinationsOf({ queue: queues() }),
+      { queue: queues },
     ),
   };
 }
 
 function histogramsOf(registry: Registry, queues: IngressLabels["queues"]) {
-  const ofQueues = () => combinationsOf({ queue: queues() });
-  const histogram = <Label extends string>(
-    name: string,
-    help: string,
-    label: Label,
-    initial = () => [] as Labels<Label>[],
-    bounds = buckets,
-  ) => new HotHistogram({ name, help, labelNames: [label], buckets: bounds, initial, registers: [registry] });
+  const { histogram } = hotMetricsOf(registry);
   return {
-    requestSeconds: histogram("sluice_request_seconds", "From a request's head to the end of its answer.", "path"),
+    requestSeconds: histogram("sluice_request_seconds", "From a request's head to the end of its answer.", {
+      path: [],
+    }),
     firstTokenSeconds: histogram(
       "sluice_first_token_seconds",
       "From the admission of a generation to its first content.",
-      "queue",
-      ofQueues,
+      { queue: queues },
     ),
     waitRatio: histogram(
       "sluice_queue_wait_ratio",
       "Of requests whose callers were told an expected wait: the real wait for their turn as a multiple of the middle of the first one. 1 is exact.",
-      "queue",
-      ofQueues,
+      { queue: queues },
       ratioBuckets,
     ),
-    gapSeconds: histogram("sluice_gap_seconds", "Between two chunks of a streamed answer.", "queue", ofQueues),
+    gapSeconds: histogram("sluice_gap_seconds", "Between two chunks of a streamed answer.", { queue: queues }),
   };
 }
 
-/** The state read at a scrape. */
-export interface IngressReadings {
-  /** Generations of this process by queue and state, and how long the oldest has waited. */
-  queues(): {
-    queue: string;
-    workers: string;
-    waiting: number;
-    admissionQueueSize: number;
-    running: number;
-    oldestWaitMs: number;
-  }[];
-  /** How long a request may wait, by queue of the catalogue. */
-  waitsMax(): { queue: string; waitMs: number }[];
-  /**
-   * Jobs on the queues, of all processes; rejects when Redis is away, and no number is shown then.
-   */
-  depths(): Promise<{ queue: string; state: string; count: number }[]>;
-  /** The limits that keys share; `queue` is "" for a limit that does not belong to a queue. */
-  capacities(): { limit: string; queue: string; used: number; max: number }[];
-  bodiesBytes(): number;
-  /** Generations of this process that go on without their callers. */
-  detached(): number;
-  /** Bytes that Redis stores for all callers; rejects when Redis is away. */
-  storedBytes(): Promise<number>;
-  keys(): number;
-  /** The decisions of operators about queues and targets. */
-  controls(): Pick<OperatorControl, "kind" | "name" | "state">[];
+/** What the gauges show the state of. */
+export interface GaugeSources {
+  backends: Pick<Backends, "catalogue" | "keys" | "queues" | "controls">;
+  generations: Pick<GenerationLifecycle, "statistics" | "waiting">;
+  /** The limits that keys share, by name. */
+  capacities: Record<string, Capacity> & { bodies: Capacity };
+  detached: Pick<DetachedGenerations, "size">;
+  store: Pick<BoundedStore, "bytes">;
 }
 
 /**
  * Registers the gauges of the ingress's state. Await the returned function before each scrape: it
- * reads the state.
+ * reads the state. What Redis does not tell while it is away is not shown.
  */
-export function registerIngressGauges(registry: Registry, readings: IngressReadings): () => Promise<void> {
+export function registerIngressGauges(
+  registry: Registry,
+  { backends, generations, capacities, detached, store }: GaugeSources,
+): () => Promise<void> {
   const gauges = gaugesOf(registry);
+  const showCapacity = (limit: string, queue: string, { used, max }: Capacity) => {
+    gauges.capacityUsed.set({ limit, queue }, used);
+    gauges.capacityMax.set({ limit, queue }, max);
+  };
   return async () => {
-    for (const { queue, workers, waiting, admissionQueueSize, running, oldestWaitMs } of readings.queues()) {
+    for (const { queue, workers, waiting, admissionQueueSize, running, oldestWaitMs } of generations.statistics()) {
       gauges.mismatch.set({ queue }, Number(workers === "other"));
       gauges.generations.set({ queue, state: "waiting" }, waiting);
       gauges.generations.set({ queue, state: "running" }, running);
@@ -196,19 +168,18 @@ export function registerIngressGauges(registry: Registry, readings: IngressReadi
       gauges.oldestWait.set({ queue }, oldestWaitMs / 1_000);
     }
     gauges.waitMax.reset();
-    for (const { queue, waitMs } of readings.waitsMax()) gauges.waitMax.set({ queue }, waitMs / 1_000);
-    for (const { limit, queue, used, max } of readings.capacities()) {
-      gauges.capacityUsed.set({ limit, queue }, used);
-      gauges.capacityMax.set({ limit, queue }, max);
-    }
-    gauges.bodiesBytes.set(readings.bodiesBytes());
-    gauges.keys.set(readings.keys());
-    gauges.detached.set(readings.detached());
+    for (const [queue, { waitMs }] of backends.catalogue.current().queues)
+      gauges.waitMax.set({ queue }, waitMs / 1_000);
+    for (const [limit, capacity] of Object.entries(capacities)) showCapacity(limit, "", capacity);
+    for (const [queue, capacity] of generations.waiting) showCapacity("waiting", queue, capacity);
+    gauges.bodiesBytes.set(capacities.bodies.used);
+    gauges.keys.set(backends.keys.count());
+    gauges.detached.set(detached.size);
     gauges.controls.reset();
-    for (const { kind, name, state } of readings.controls()) gauges.controls.set({ kind, name, state }, 1);
-    const storedBytes = await readings.storedBytes().catch(() => undefined);
+    for (const { kind, name, state } of backends.controls.all()) gauges.controls.set({ kind, name, state }, 1);
+    const storedBytes = await store.bytes().catch(() => undefined);
     if (storedBytes !== undefined) gauges.storedBytes.set(storedBytes);
-    const depths = await readings.depths().catch(() => []);
+    const depths = await backends.queues.depths().catch(() => []);
     gauges.jobs.reset();
     for (const { queue, state, count } of depths) gauges.jobs.set({ queue, state }, count);
   };

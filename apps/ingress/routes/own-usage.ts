@@ -6,10 +6,11 @@
  * it is about a second old. Budgets are current.
  */
 import type { FastifyInstance } from "fastify";
+import { periodEndOf, readBudgets } from "#access/budgets.ts";
 import { type Limits, limitRows } from "#access/limits.ts";
 import type { KeyRecord } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
-import { type KeyUsage, keyUsageOf, periodStartsOf, type UsageSums } from "#ledger/key-usage.ts";
+import { type KeyUsage, keyUsageOf, type UsageSums } from "#ledger/key-usage.ts";
 import { nanoPerUnit, unitsOf } from "#ledger/money.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
@@ -26,7 +27,7 @@ export interface OwnUsageOptions extends RedisWait {
 interface Standing {
   usage: KeyUsage;
   limits: Limits;
-  budgets: { period: string; limit: number; spent: number; resetsAt: number | null }[];
+  budgets: { period: string; limit: number; spent: number; resetsAt: number | undefined }[];
 }
 
 export function addOwnUsageRoutes(server: FastifyInstance, options: OwnUsageOptions): void {
@@ -51,7 +52,7 @@ export function addOwnUsageRoutes(server: FastifyInstance, options: OwnUsageOpti
         limit,
         spent,
         remaining: Math.max(0, limit - spent),
-        resets_at: resetsAt === null ? null : secondsOf(resetsAt),
+        resets_at: secondsOf(resetsAt),
       })),
     };
   });
@@ -67,15 +68,15 @@ export function addOwnUsageRoutes(server: FastifyInstance, options: OwnUsageOpti
         spend: budget?.spent ?? amountOf(usage.total),
         max_budget: budget?.limit ?? null,
         budget_duration: budget === undefined ? null : (durations[budget.period] ?? null),
-        budget_reset_at: budget?.resetsAt == null ? null : new Date(budget.resetsAt).toISOString(),
-        expires: caller.expiresAt === undefined ? null : new Date(caller.expiresAt).toISOString(),
+        budget_reset_at: timeOf(budget?.resetsAt),
+        expires: timeOf(caller.expiresAt),
         models: caller.models ?? [],
         tpm_limit: limits.tokensPerMinute ?? null,
         rpm_limit: limits.requestsPerMinute ?? null,
         max_parallel_requests: limits.generationsMax ?? null,
         team_id: caller.account ?? null,
         blocked: false,
-        created_at: new Date(caller.createdAt).toISOString(),
+        created_at: timeOf(caller.createdAt),
       },
     };
   });
@@ -96,7 +97,7 @@ export function addOwnUsageRoutes(server: FastifyInstance, options: OwnUsageOpti
           limit_remaining: budget === undefined ? null : Math.max(0, budget.limit - budget.spent),
           limit_reset: budget === undefined ? null : (resets[budget.period] ?? null),
           is_free_tier: false,
-          expires_at: caller.expiresAt === undefined ? null : new Date(caller.expiresAt).toISOString(),
+          expires_at: timeOf(caller.expiresAt),
           rate_limit: { requests: limits.requestsPerMinute ?? -1, interval: "1m" },
         },
       };
@@ -106,44 +107,24 @@ export function addOwnUsageRoutes(server: FastifyInstance, options: OwnUsageOpti
 /** LiteLLM's and OpenRouter's words for the periods of budgets. */
 const durations: Record<string, string> = { day: "1d", week: "7d", month: "1mo" };
 const resets: Record<string, string> = { day: "daily", week: "weekly", month: "monthly" };
-const dayMs = 86_400_000;
 
-/** One round trip. Rejects while Redis is away for long. */
+/** One round trip. The budgets are those of the key, shortest period first. Rejects while Redis is away for long. */
 async function standingOf(caller: KeyRecord, options: OwnUsageOptions): Promise<Standing> {
   const { redis, keyspace, catalogue, clock } = options;
-  const [text, spent] = await outlastRedis(options, () =>
-    Promise.all([redis.hget(keyspace.keyUsage, caller.id), redis.hgetall(keyspace.limit("key", caller.id, "budget"))]),
-  );
   const now = clock.epoch();
+  const [text, [spent]] = await outlastRedis(options, () =>
+    Promise.all([
+      redis.hget(keyspace.keyUsage, caller.id),
+      readBudgets(redis, keyspace, [{ scope: "key", name: caller.id }], now),
+    ]),
+  );
   const limits = { ...catalogue().groups.get(caller.group)?.keyLimits, ...caller.limits };
-  return { usage: keyUsageOf(text, now), limits, budgets: budgetsOf(limits, spent, now) };
-}
-
-/**
- * The budgets of the key, shortest period first. `spent` is the hash of
- * libs/access/rate-limit-scripts.ts.
- */
-function budgetsOf(limits: Limits, spent: Record<string, string>, now: number): Standing["budgets"] {
-  const starts = periodStartsOf(now);
-  const date = new Date(now);
-  const ends: Record<string, number> = {
-    day: starts.day + dayMs,
-    week: starts.week + 7 * dayMs,
-    month: Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1),
-  };
-  const numbers: Record<string, number> = {
-    day: starts.day / dayMs,
-    week: Math.floor((starts.day / dayMs + 3) / 7),
-    month: date.getUTCFullYear() * 12 + date.getUTCMonth(),
-    total: 0,
-  };
-  return limitRows.flatMap(({ name, period }) => {
+  const budgets = limitRows.flatMap(({ name, period }) => {
     const limit = limits[name];
     if (period === undefined || limit === undefined) return [];
-    const isCurrent = Number(spent[period]) === numbers[period];
-    const nano = isCurrent ? Number(spent[`${period}Nano`] ?? 0) : 0;
-    return [{ period, limit, spent: nano / nanoPerUnit, resetsAt: ends[period] ?? null }];
+    return [{ period, limit, spent: Number(spent?.[period]) / nanoPerUnit, resetsAt: periodEndOf(period, now) }];
   });
+  return { usage: keyUsageOf(text, now), limits, budgets };
 }
 
 const shown = ({ cost, ...sums }: UsageSums) => ({
@@ -158,3 +139,4 @@ const shown = ({ cost, ...sums }: UsageSums) => ({
 
 const amountOf = (nano: string): number => Number(nano) / nanoPerUnit;
 const secondsOf = (ms: number | undefined): number | null => (ms === undefined ? null : Math.floor(ms / 1_000));
+const timeOf = (ms: number | undefined): string | null => (ms === undefined ? null : new Date(ms).toISOString());

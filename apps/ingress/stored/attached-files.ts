@@ -31,62 +31,53 @@ interface AttachedFilesOptions {
 
 const dataUrlOf = ({ mediaType, bytes }: AttachedFile) => `data:${mediaType};base64,${bytes.toString("base64")}`;
 
+/** What a part has in place of its `file_id`. */
+type ContentOf = (file: AttachedFile, part: JsonObject) => JsonObject;
+
+const namedContentOf: ContentOf = (file, { filename }) => ({
+  filename: filename ?? file.name,
+  file_data: dataUrlOf(file),
+});
+
+/** The contents of parts that name a file, by the parts' types. */
+const contents = new Map<unknown, ContentOf>([
+  ["input_file", namedContentOf],
+  ["input_image", (file) => ({ image_url: dataUrlOf(file) })],
+  ["file", (file) => sourceOf(file)],
+]);
+
 /** The forms in which requests name a file; undefined for an object that names none. */
-const referenceOf = (value: JsonObject): FileReference | undefined => {
-  const { type, file_id: named } = value;
-  const own = idOf(named);
-  if (own !== undefined && type === "input_file")
-    return {
-      id: own,
-      replace: (file) => {
-        delete value.file_id;
-        Object.assign(value, { filename: value.filename ?? file.name, file_data: dataUrlOf(file) });
-      },
-    };
-  if (own !== undefined && type === "input_image")
-    return {
-      id: own,
-      replace: (file) => {
-        delete value.file_id;
-        value.image_url = dataUrlOf(file);
-      },
-    };
-  if (own !== undefined && type === "file")
-    return {
-      id: own,
-      replace: (file) => {
-        delete value.file_id;
-        Object.assign(value, sourceOf(file));
-      },
-    };
-  const inner = type === "file" ? objectOf(value.file) : {};
-  const chat = idOf(inner.file_id);
-  if (chat !== undefined)
-    return {
-      id: chat,
-      replace: (file) => {
-        value.file = {
-          ...inner,
-          file_id: undefined,
-          filename: inner.filename ?? file.name,
-          file_data: dataUrlOf(file),
-        };
-      },
-    };
-  const member = ["fileData", "file_data"].find((name) => isObject(value[name]));
-  const data = objectOf(value[member ?? ""]);
-  const google = /(?:^|\/)(files\/[0-9a-z]{24})$/.exec(stringOf(data.fileUri ?? data.file_uri) ?? "")?.[1];
-  return google === undefined
-    ? undefined
-    : {
-        id: google.slice("files/".length),
-        replace: ({ mediaType, bytes }) => {
-          delete value[member ?? ""];
-          const mimeType = stringOf(data.mimeType ?? data.mime_type) ?? mediaType;
-          value.inlineData = { mimeType, data: bytes.toString("base64") };
-        },
-      };
-};
+const referenceOf = (value: JsonObject): FileReference | undefined =>
+  idReferenceOf(value, contents.get(value.type)) ??
+  (value.type === "file" && isObject(value.file) ? idReferenceOf(value.file, namedContentOf) : undefined) ??
+  uriReferenceOf(value);
+
+function idReferenceOf(part: JsonObject, contentOf: ContentOf | undefined): FileReference | undefined {
+  const id = idOf(part.file_id);
+  if (id === undefined || contentOf === undefined) return undefined;
+  return {
+    id,
+    replace: (file) => {
+      delete part.file_id;
+      Object.assign(part, contentOf(file, part));
+    },
+  };
+}
+
+function uriReferenceOf(part: JsonObject): FileReference | undefined {
+  const member = ["fileData", "file_data"].find((name) => isObject(part[name]));
+  const data = objectOf(part[member ?? ""]);
+  const id = /(?:^|\/)files\/([0-9a-z]{24})$/.exec(stringOf(data.fileUri ?? data.file_uri) ?? "")?.[1];
+  if (id === undefined) return undefined;
+  return {
+    id,
+    replace: ({ mediaType, bytes }) => {
+      delete part[member ?? ""];
+      const mimeType = stringOf(data.mimeType ?? data.mime_type) ?? mediaType;
+      part.inlineData = { mimeType, data: bytes.toString("base64") };
+    },
+  };
+}
 
 /** The id of a file of this gateway, by one of its names. */
 const idOf = (name: unknown): string | undefined => /^file[-_]([0-9a-z]{24})$/.exec(stringOf(name) ?? "")?.[1];

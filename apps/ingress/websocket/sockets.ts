@@ -1,5 +1,5 @@
 /** The WebSockets of callers, of every kind. */
-import fastifyWebsocket from "@fastify/websocket";
+import fastifyWebsocket, { type WebSocket } from "@fastify/websocket";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
@@ -7,7 +7,7 @@ import { socketCloseMs, socketRetryAfterSeconds } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import type { IngressConfig } from "../common/config.ts";
 import { slotOf } from "../common/failures.ts";
-import { valueOrThrow } from "../common/refusal.ts";
+import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import { keySubprotocol } from "../server/authentication.ts";
 
 /**
@@ -42,17 +42,61 @@ export function addSockets(
   });
 }
 
-/**
- * Claims one of the sockets of this process for a handshake, until its connection is closed. Throws
- * Refusal.
- */
-export function claimSocket(
-  { ws, caller }: FastifyRequest,
-  reply: FastifyReply,
-  { websockets, events }: { websockets: Capacity; events: EventSink<IngressEvents> },
-): void {
-  if (!ws || reply.raw.closed) return;
-  const overload = { limit: "websockets", keyId: caller.id, retryAfterSeconds: socketRetryAfterSeconds } as const;
-  const slot = valueOrThrow(slotOf(websockets, events, overload));
-  reply.raw.once("close", () => slot.end());
+export interface SocketsOptions {
+  /** The number of WebSockets of every kind. */
+  websockets: Capacity;
+  events: EventSink<IngressEvents>;
+}
+
+/** The open connections of one kind, and the routes that open them. */
+export class Sockets<Connection extends { tick(now: number): void; terminate(): void }> {
+  protected readonly connections = new Set<Connection>();
+  readonly #capacity: SocketsOptions;
+
+  constructor(capacity: SocketsOptions) {
+    this.#capacity = capacity;
+  }
+
+  /** Adds a route. It answers a request without a handshake with 426 and `advice`. */
+  protected addRoute(
+    scope: FastifyInstance,
+    url: string,
+    advice: string,
+    open: (socket: WebSocket, request: FastifyRequest) => Connection,
+  ): void {
+    scope.route({
+      method: "GET",
+      url,
+      exposeHeadRoute: false,
+      onRequest: async (request, reply) => this.#claim(request, reply),
+      handler: (_request, reply) => {
+        reply.header("upgrade", "websocket");
+        throw new Refusal({ code: "upgrade_required", message: advice });
+      },
+      wsHandler: (socket, request) => {
+        const connection = open(socket, request);
+        this.connections.add(connection);
+        socket.once("close", () => this.connections.delete(connection));
+      },
+    });
+  }
+
+  /** Checks the bounds of each connection. Call it about once a second. */
+  tick(now: number): void {
+    for (const connection of this.connections) connection.tick(now);
+  }
+
+  /** Breaks all connections that are left. */
+  close(): void {
+    for (const connection of this.connections) connection.terminate();
+  }
+
+  /** Claims a socket for a handshake, until its connection is closed. Throws Refusal. */
+  #claim({ ws, caller }: FastifyRequest, reply: FastifyReply): void {
+    if (!ws || reply.raw.closed) return;
+    const { websockets, events } = this.#capacity;
+    const overload = { limit: "websockets", keyId: caller.id, retryAfterSeconds: socketRetryAfterSeconds } as const;
+    const slot = valueOrThrow(slotOf(websockets, events, overload));
+    reply.raw.once("close", () => slot.end());
+  }
 }

@@ -9,7 +9,7 @@ import type { Usage } from "#dialects/usage.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
 import type { Clock } from "#service/clock.ts";
-import { combinationsOf, HotCounter, HotHistogram, type Labels } from "#service/hot-metrics.ts";
+import { combinationsOf, hotMetricsOf } from "#service/hot-metrics.ts";
 import type { AnswerMemory } from "../answer/answer-memory.ts";
 import type { AttachmentBudget } from "../attachments/attachment-budget.ts";
 import type { Intake } from "../intake.ts";
@@ -18,8 +18,6 @@ import type { CircuitBreakers } from "../routing/circuit-breakers.ts";
 import type { Credentials } from "../routing/credentials.ts";
 import type { Slots } from "../routing/slots.ts";
 import type { VendorLimits } from "../routing/vendor-limits.ts";
-
-const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
 /** The values of labels, known before anything is counted. */
 export interface AttemptLabels {
@@ -53,83 +51,57 @@ export function createAttemptMetrics(
   registry: Registry,
   { queues, upstreams, models, labelOf }: AttemptLabels,
 ): Subscriber<WorkerEvents> {
-  const registers = [registry];
-  const ofUpstreams = () => combinationsOf({ upstream: upstreams() });
-  const histogram = <Label extends string>(
-    name: string,
-    help: string,
-    labelNames: [Label],
-    initial: () => Labels<Label>[],
-  ) => new HotHistogram({ name, help, labelNames, buckets: seconds, initial, registers });
-  const counter = <Label extends string>(
-    name: string,
-    help: string,
-    labelNames: [Label] | [Label, Label],
-    initial: () => Labels<Label>[],
-  ) => new HotCounter({ name, help, labelNames, initial, registers });
-  const queueWait = histogram(
-    "sluice_queue_wait_seconds",
-    "From the admission of a request until a worker took it.",
-    ["queue"],
-    () => combinationsOf({ queue: queues() }),
-  );
+  const { counter, histogram } = hotMetricsOf(registry);
+  const queueWait = histogram("sluice_queue_wait_seconds", "From the admission of a request until a worker took it.", {
+    queue: queues,
+  });
   const firstToken = histogram(
     "sluice_upstream_first_token_seconds",
     "From the call of an upstream to its first content.",
-    ["upstream"],
-    ofUpstreams,
+    { upstream: upstreams },
   );
-  const tokenGap = histogram(
-    "sluice_upstream_gap_seconds",
-    "Between two chunks of an upstream's streamed answer.",
-    ["upstream"],
-    ofUpstreams,
-  );
+  const tokenGap = histogram("sluice_upstream_gap_seconds", "Between two chunks of an upstream's streamed answer.", {
+    upstream: upstreams,
+  });
   const upstreamCalls = counter(
     "sluice_upstream_calls_total",
     "Calls of upstreams; `again` are those after another call of the same generation had failed.",
-    ["upstream", "again"],
-    () => combinationsOf({ upstream: upstreams(), again: ["yes", "no"] }),
+    { upstream: upstreams, again: ["yes", "no"] },
   );
   const upstreamErrors = new Counter({
     name: "sluice_upstream_errors_total",
     help: "Calls of upstreams that failed, by the code that the caller gets and the upstream's status, if it sent one.",
     labelNames: ["upstream", "code", "status"],
-    registers,
+    registers: [registry],
     collect() {
-      for (const { upstream } of ofUpstreams())
+      for (const { upstream } of combinationsOf({ upstream: upstreams }))
         for (const [code, status] of upstreamFailures) this.inc({ upstream, code, status }, 0);
     },
   });
   const repairs = counter(
     "sluice_upstream_repairs_total",
     "Requests that an upstream refused and that were repeated with a change, by the kind of the change (libs/dialects/repairs/repairs.ts).",
-    ["upstream", "kind"],
-    () => combinationsOf({ upstream: upstreams(), kind: repairKinds }),
+    { upstream: upstreams, kind: repairKinds },
   );
   const affinity = counter(
     "sluice_session_answers_total",
     "Answers to requests of sessions: `kept` from the target and credential where the session is expected, or `moved` to others.",
-    ["upstream", "affinity"],
-    () => combinationsOf({ upstream: upstreams(), affinity: ["kept", "moved"] }),
+    { upstream: upstreams, affinity: ["kept", "moved"] },
   );
   const malformedEvents = counter(
     "sluice_upstream_malformed_events_total",
     "Events of upstreams' streams that could not be read. One that may have carried content fails its answer.",
-    ["upstream"],
-    ofUpstreams,
+    { upstream: upstreams },
   );
   const tokens = counter(
     "sluice_tokens_total",
     "Tokens of settled generations. Cached tokens are part of the input, reasoning tokens of the output.",
-    ["model", "kind"],
-    () => combinationsOf({ model: models(), kind: tokenKinds.map(([kind]) => kind) }),
+    { model: models, kind: tokenKinds.map(([kind]) => kind) },
   );
   const generations = counter(
     "sluice_worker_generations_total",
     "Attempts of this worker by outcome: done, failed, cancelled, or dropped (handed back, or lost with the link).",
-    ["queue", "outcome"],
-    () => combinationsOf({ queue: queues(), outcome: ["done", "failed", "cancelled", "dropped"] }),
+    { queue: queues, outcome: ["done", "failed", "cancelled", "dropped"] },
   );
   const countMalformed = ({ upstream }: CallInfo, { malformedEvents: count = 0 }: CallDiagnosis) => {
     if (count > 0) malformedEvents.inc({ upstream }, count);
@@ -181,20 +153,8 @@ export interface GaugeDeps {
 }
 
 /** Registers the gauges, which are read at every scrape. */
-export function registerWorkerGauges(
-  registry: Registry,
-  {
-    intake,
-    queues,
-    circuitBreakers,
-    credentials,
-    vendorLimits,
-    slots,
-    attachmentBudget,
-    answerMemory,
-    clock,
-  }: GaugeDeps,
-): void {
+export function registerWorkerGauges(registry: Registry, deps: GaugeDeps): void {
+  const { intake, queues, attachmentBudget, answerMemory, clock } = deps;
   const gauge = <Label extends string>(
     name: string,
     help: string,
@@ -250,7 +210,7 @@ export function registerWorkerGauges(
     "Slots of upstreams with concurrencyMax that this worker holds.",
     ["upstream"],
     (used) => {
-      for (const [upstream, count] of Object.entries(slots.taken())) used.set({ upstream }, count);
+      for (const [upstream, count] of Object.entries(deps.slots.taken())) used.set({ upstream }, count);
     },
   );
   gauge(
@@ -283,7 +243,7 @@ export function registerWorkerGauges(
     ["target"],
     (open) => {
       open.reset();
-      for (const { target, state } of circuitBreakers.states(clock.now()))
+      for (const { target, state } of deps.circuitBreakers.states(clock.now()))
         if (state !== "closed") open.set({ target }, state === "open" ? 1 : 0.5);
     },
   );
@@ -293,7 +253,7 @@ export function registerWorkerGauges(
     ["credential"],
     (cooling) => {
       cooling.reset();
-      for (const credential of credentials.cooling(clock.now())) cooling.set({ credential }, 1);
+      for (const credential of deps.credentials.cooling(clock.now())) cooling.set({ credential }, 1);
     },
   );
   gauge(
@@ -302,7 +262,7 @@ export function registerWorkerGauges(
     ["credential"],
     (left) => {
       left.reset();
-      for (const { target, remaining, max } of vendorLimits.scarcest())
+      for (const { target, remaining, max } of deps.vendorLimits.scarcest())
         left.set({ credential: target }, remaining / Math.max(1, max));
     },
   );
