@@ -31,19 +31,6 @@ export interface JournalEntry {
   chunksSent: number;
 }
 
-export interface Journal {
-  /** Records a request whose answer begins; call `close` once. */
-  open(entry: Omit<JournalEntry, "status" | "outcome" | "closedAt" | "chunksSent">): JournalEntry;
-  close(entry: JournalEntry, outcome: Exclude<JournalEntry["outcome"], "running">): void;
-  /** The recorded requests, oldest first. Credentials are reduced to their last four characters. */
-  list(filter: { model?: string; id?: string }): JournalEntry[];
-  /** Removes all requests; running ones stay counted. */
-  reset(): void;
-  active(): number;
-  /** Settles when no answer is running. */
-  idle(): Promise<void>;
-}
-
 const secretHeaders = ["authorization", "proxy-authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie"];
 
 const reduced = (secret: string) => (secret.length > 4 ? `****${secret.slice(-4)}` : "****");
@@ -65,19 +52,22 @@ const withoutSecrets = (entry: JournalEntry): JournalEntry => {
   };
 };
 
-export function createJournal(): Journal {
+export type Journal = ReturnType<typeof createJournal>;
+
+export function createJournal() {
   const ring: (JournalEntry | undefined)[] = new Array(journalEntriesMax).fill(undefined);
   let opened = 0;
   let active = 0;
   let waiting: (() => void)[] = [];
   return {
-    open(request) {
+    /** Records a request whose answer begins; call `close` once. */
+    open(request: Omit<JournalEntry, "status" | "outcome" | "closedAt" | "chunksSent">): JournalEntry {
       const entry: JournalEntry = { ...request, status: 0, outcome: "running", closedAt: undefined, chunksSent: 0 };
       ring[opened++ % journalEntriesMax] = entry;
       active++;
       return entry;
     },
-    close(entry, outcome) {
+    close(entry: JournalEntry, outcome: Exclude<JournalEntry["outcome"], "running">): void {
       if (entry.outcome !== "running") return;
       entry.outcome = outcome;
       entry.closedAt = Date.now();
@@ -86,18 +76,21 @@ export function createJournal(): Journal {
       for (const resolve of waiting) resolve();
       waiting = [];
     },
-    list({ model, id }) {
+    /** The recorded requests, oldest first. Credentials are reduced to their last four characters. */
+    list({ model, id }: { model?: string; id?: string }): JournalEntry[] {
       const start = opened % journalEntriesMax;
       return [...ring.slice(start), ...ring.slice(0, start)]
         .filter((entry) => entry !== undefined)
         .filter((entry) => (model === undefined || entry.model === model) && (id === undefined || entry.id === id))
         .map(withoutSecrets);
     },
-    reset() {
+    /** Removes all requests; running ones stay counted. */
+    reset(): void {
       ring.fill(undefined);
       opened = 0;
     },
     active: () => active,
-    idle: () => (active === 0 ? Promise.resolve() : new Promise((resolve) => waiting.push(resolve))),
+    /** Settles when no answer is running. */
+    idle: (): Promise<void> => (active === 0 ? Promise.resolve() : new Promise((resolve) => waiting.push(resolve))),
   };
 }

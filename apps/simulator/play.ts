@@ -12,7 +12,7 @@ import type { Settings } from "./settings.ts";
 import { createWheelEntry, type Wheel } from "./wheel.ts";
 
 /** A running answer before its settings are known. */
-interface Answering {
+export interface Answering {
   response: ServerResponse;
   wheel: Wheel;
   journal: Journal;
@@ -80,16 +80,27 @@ function fail({ settings: { faults }, ...answering }: Playing, status: number): 
   );
 }
 
-function resetBeforeHead(response: ServerResponse): void {
-  if (response.socket) response.socket.resetAndDestroy();
-  else response.destroy();
+/** Begins an answer after a delay, unless the settings demand a failure in its place. */
+function delayed(playing: Playing, delayMs: number, begin: (nowMs: number) => void) {
+  const { response, wheel, settings } = playing;
+  const { status, reset } = settings.faults;
+  const { spoil } = watch(playing, () => wheel.remove(timer));
+  const run = (nowMs: number) => {
+    if (status === undefined && reset !== 0) return begin(nowMs);
+    spoil();
+    if (status !== undefined) fail(playing, status);
+    else if (response.socket) response.socket.resetAndDestroy();
+    else response.destroy();
+  };
+  const timer = createWheelEntry(run);
+  const start = () => (delayMs > 0 ? wheel.set(timer, wheel.now() + delayMs) : run(wheel.now()));
+  return { spoil, timer, start };
 }
 
 export function playEvents(playing: Playing, script: Script): void {
   const { response, wheel, entry, settings } = playing;
   const { faults, rate } = settings;
   const intervalMs = rate > 0 ? 1_000 / rate : 0;
-  const { spoil } = watch(playing, () => wheel.remove(timer));
   let body: Body;
   let opened = false;
   let firstMs = 0;
@@ -103,16 +114,6 @@ export function playEvents(playing: Playing, script: Script): void {
   };
 
   const head = (nowMs: number) => {
-    if (faults.status !== undefined) {
-      spoil();
-      fail(playing, faults.status);
-      return;
-    }
-    if (faults.reset === 0) {
-      spoil();
-      resetBeforeHead(response);
-      return;
-    }
     entry.status = 200;
     response.writeHead(200, {
       ...playing.headers,
@@ -180,9 +181,8 @@ export function playEvents(playing: Playing, script: Script): void {
     }
   };
 
-  const timer = createWheelEntry(head);
-  if (settings.headMs > 0) wheel.set(timer, wheel.now() + settings.headMs);
-  else head(wheel.now());
+  const { spoil, timer, start } = delayed(playing, settings.headMs, head);
+  start();
 }
 
 /**
@@ -199,9 +199,8 @@ function broken(events: string): string {
  * pace.
  */
 export function playWhole(playing: Playing, { body, tokens, contentType = "application/json" }: Whole): void {
-  const { response, wheel, entry, settings, headers } = playing;
+  const { response, entry, settings, headers } = playing;
   const { faults, rate } = settings;
-  const { spoil } = watch(playing, () => wheel.remove(timer));
 
   /** The answer up to a token, without an end. */
   const part = (count: number): Body => {
@@ -216,14 +215,6 @@ export function playWhole(playing: Playing, { body, tokens, contentType = "appli
 
   const answer = () => {
     const reaches = (count: number | undefined): count is number => count !== undefined && count <= tokens;
-    if (faults.status !== undefined) {
-      spoil();
-      return fail(playing, faults.status);
-    }
-    if (faults.reset === 0) {
-      spoil();
-      return resetBeforeHead(response);
-    }
     if (reaches(faults.stall)) return part(faults.stall);
     if ([faults.reset, faults.cut, faults.error, faults.malformed].some(reaches)) spoil();
     if (reaches(faults.reset)) return part(faults.reset).reset();
@@ -234,8 +225,7 @@ export function playWhole(playing: Playing, { body, tokens, contentType = "appli
     sendJson(playing, 200, body, { "content-type": contentType });
   };
 
-  const timer = createWheelEntry(answer);
   const delayMs = settings.headMs + settings.firstMs + (rate > 0 ? (tokens * 1_000) / rate : 0);
-  if (delayMs > 0) wheel.set(timer, wheel.now() + delayMs);
-  else answer();
+  const { spoil, start } = delayed(playing, delayMs, answer);
+  start();
 }

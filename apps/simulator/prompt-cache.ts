@@ -6,6 +6,7 @@
  * - OpenAI: https://platform.openai.com/docs/guides/prompt-caching
  */
 import { hash } from "node:crypto";
+import { setNewest } from "#service/newest.ts";
 import { promptTokensOf } from "./answer/chunks.ts";
 
 /** A block of a prompt in its order: tools, system, messages. */
@@ -44,11 +45,7 @@ const entriesMax = 200_000;
 /** `now` is in ms, from any origin. */
 export function createPromptCaches(now: () => number): (scope: string) => PromptCache {
   const entries = new Map<string, { until: number; lifeMs: number }>();
-  const put = (key: string, lifeMs: number) => {
-    entries.delete(key);
-    entries.set(key, { until: now() + lifeMs, lifeMs });
-    if (entries.size > entriesMax) entries.delete(entries.keys().next().value as string);
-  };
+  const put = (key: string, lifeMs: number) => setNewest(entries, key, { until: now() + lifeMs, lifeMs }, entriesMax);
   /** A read lengthens the life of an entry at no cost. */
   const hits = (key: string) => {
     const entry = entries.get(key);

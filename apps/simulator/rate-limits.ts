@@ -10,6 +10,7 @@
  * and the most that the request allows for the answer.
  */
 import type { OutgoingHttpHeaders } from "node:http";
+import { setNewest } from "#service/newest.ts";
 import { promptTokensOf } from "./answer/chunks.ts";
 import type { Settings } from "./settings.ts";
 
@@ -49,9 +50,7 @@ export function createRateLimits(now: () => number) {
       bucket.until = at + limitPeriodMs;
     }
     bucket.at = at;
-    buckets.delete(key);
-    buckets.set(key, bucket);
-    if (buckets.size > bucketsMax) buckets.delete(buckets.keys().next().value as string);
+    setNewest(buckets, key, bucket, bucketsMax);
     return bucket;
   };
   return (scope: string, settings: LimitSettings, tokens: number): TakenLimits => {

@@ -6,6 +6,7 @@ import { hash } from "node:crypto";
 import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type Clock, systemClock } from "#service/clock.ts";
+import { setNewest } from "#service/newest.ts";
 import { AnthropicBatches } from "./batches/anthropic.ts";
 import type { BatchRequest, SendToSelf, VendorBatches } from "./batches/batch-run.ts";
 import { GeminiBatches } from "./batches/gemini.ts";
@@ -14,7 +15,7 @@ import { type Dialect, Refused, type SentFault, type SimulatedRequest } from "./
 import { openaiErrorBody } from "./dialects/openai.ts";
 import { dialects } from "./dialects/registry.ts";
 import { createJournal, type Journal } from "./journal.ts";
-import { type Playing, playEvents, playRefusal, playWhole, sendJson } from "./play.ts";
+import { type Answering, type Playing, playEvents, playRefusal, playWhole, sendJson } from "./play.ts";
 import { createPromptCaches } from "./prompt-cache.ts";
 import { countedTokensOf, createRateLimits, openaiLimitHeaders } from "./rate-limits.ts";
 import { addRealtime } from "./realtime/server.ts";
@@ -29,30 +30,8 @@ import {
 } from "./settings.ts";
 import { createWheel } from "./wheel.ts";
 
-/** Counts requests by name, for faults that affect only the first few. */
+/** The most recent names of requests that are counted. */
 const namesMax = 10_000;
-
-interface Series {
-  /** The number of this request among those of its name, from 1. */
-  next(name: string): number;
-  reset(): void;
-}
-
-/** Remembers the most recent names, up to a bound. */
-function createSeries(): Series {
-  const counts = new Map<string, number>();
-  return {
-    next(name) {
-      const count = (counts.get(name) ?? 0) + 1;
-      counts.delete(name);
-      counts.set(name, count);
-      const oldest = counts.keys().next().value;
-      if (counts.size > namesMax && oldest !== undefined) counts.delete(oldest);
-      return count;
-    },
-    reset: () => counts.clear(),
-  };
-}
 
 export interface SimulatorOptions {
   /** 127.0.0.1 by default. */
@@ -94,7 +73,8 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
   const { host = "127.0.0.1", port = 0, key, defaults = new Map(), clock = systemClock } = options;
   const journal = createJournal();
   const wheel = createWheel();
-  const series = createSeries();
+  /** Requests by name, for faults that affect only the first few. */
+  const counts = new Map<string, number>();
   const takeLimits = createRateLimits(() => clock.now());
   const cacheOf = createPromptCaches(() => clock.now());
   /**
@@ -193,9 +173,9 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
     );
   };
 
+  const ownUrl = () => `http://${host.includes(":") ? `[${host}]` : host}:${(server.address() as AddressInfo).port}`;
   const sendToSelf: SendToSelf = async (path, body, headers) => {
-    const address = server.address() as AddressInfo;
-    const response = await fetch(`http://${host.includes(":") ? `[${host}]` : host}:${address.port}${path}`, {
+    const response = await fetch(`${ownUrl()}${path}`, {
       method: "POST",
       headers: { "content-type": "application/json", ...headers },
       body,
@@ -209,34 +189,39 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
     new OpenAiBatches(sendToSelf),
   ];
 
-  const answerBatches = (batches: VendorBatches, playing: Omit<Playing, "settings">, request: BatchRequest) => {
-    const { response, headers } = playing;
+  /** Answers, or sends the refusal that this throws. */
+  const orRefusal = (answering: Answering, answer: () => void) => {
     try {
+      answer();
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      playRefusal(answering, error.fault.status, answering.errorBody(error.fault));
+    }
+  };
+
+  const answerBatches = (batches: VendorBatches, answering: Answering, request: BatchRequest) =>
+    orRefusal(answering, () => {
+      const { response, headers } = answering;
       const answer = batches.answer(request);
       const isFile = typeof answer === "string";
       response.writeHead(200, { ...headers, "content-type": isFile ? "application/octet-stream" : "application/json" });
       response.end(isFile ? answer : JSON.stringify(answer));
-      journal.close(playing.entry, "completed");
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      playRefusal(playing, error.fault.status, playing.errorBody(error.fault));
-    }
-  };
+      journal.close(answering.entry, "completed");
+    });
 
-  const perform = (dialect: Dialect, playing: Playing, request: Omit<SimulatedRequest, "settings">) => {
-    try {
+  const perform = (dialect: Dialect, playing: Playing, request: Omit<SimulatedRequest, "settings">) =>
+    orRefusal(playing, () => {
       const answer = dialect.answer({ ...request, settings: playing.settings });
       if (answer.kind === "whole") playWhole(playing, answer);
       else playEvents(playing, answer);
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      playRefusal(playing, error.fault.status, playing.errorBody(error.fault));
-    }
-  };
+    });
 
   const seriesSettings = (settings: Settings, name: string): Settings => {
     const { failFirst } = settings.faults;
-    return failFirst === undefined ? settings : settingsAmong(settings, series.next(name) <= failFirst);
+    if (failFirst === undefined) return settings;
+    const count = (counts.get(name) ?? 0) + 1;
+    setNewest(counts, name, count, namesMax);
+    return settingsAmong(settings, count <= failFirst);
   };
 
   const control = (method: string, path: string, query: URLSearchParams, response: ServerResponse) => {
@@ -250,7 +235,7 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
     }
     if (path === "/_simulator/requests" && method === "DELETE") {
       journal.reset();
-      series.reset();
+      counts.clear();
       return send(200, { active: journal.active() });
     }
     send(404, { error: { message: `There is no ${method} ${path}.` } });
@@ -285,7 +270,7 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
         server.once("error", reject);
         server.listen({ host, port, backlog: connectionsWaitingMax }, () => {
           server.off("error", reject);
-          resolve(`http://${host.includes(":") ? `[${host}]` : host}:${(server.address() as AddressInfo).port}`);
+          resolve(ownUrl());
         });
       }),
     close,

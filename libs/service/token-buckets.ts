@@ -3,6 +3,7 @@
  * restart fills them.
  */
 import ipaddr from "ipaddr.js";
+import { setNewest } from "./newest.ts";
 
 interface Bucket {
   tokens: number;
@@ -30,9 +31,7 @@ export class TokenBuckets {
   take(key: string): number {
     const { everyMs, keysMax } = this.#options;
     const bucket = this.#filled(key);
-    this.#buckets.delete(key);
-    this.#buckets.set(key, bucket);
-    if (this.#buckets.size > keysMax) this.#buckets.delete(this.#buckets.keys().next().value as string);
+    setNewest(this.#buckets, key, bucket, keysMax);
     if (bucket.tokens < 1) return Math.max(1, Math.ceil(((1 - bucket.tokens) * everyMs) / 1_000));
     bucket.tokens -= 1;
     return 0;

@@ -3,6 +3,7 @@
  * all of them in memory, so that a request asks Redis for none; a session that moves costs one
  * command, which stores its binding and announces it.
  */
+import { setNewest } from "#service/newest.ts";
 import { bindingMs, bindingRenewedMs, bindingsMax } from "../bounds.ts";
 import { Announcements, type AnnouncementsDeps } from "./announcements.ts";
 
@@ -62,7 +63,7 @@ export class Bindings {
     const binding = this.#bindings.get(session);
     if (binding?.place === place) {
       if (binding === undefined) return;
-      this.#keep(session, { ...binding, usedAt: now });
+      setNewest(this.#bindings, session, { ...binding, usedAt: now }, bindingsMax);
       if (now - binding.announcedAt < bindingRenewedMs) return;
     }
     this.#set(session, place, now);
@@ -71,12 +72,6 @@ export class Bindings {
 
   #set(session: string, place: string | undefined, at: number): void {
     if (place === undefined || place === "") this.#bindings.delete(session);
-    else this.#keep(session, { place, usedAt: at, announcedAt: at });
-  }
-
-  #keep(session: string, binding: Binding): void {
-    this.#bindings.delete(session);
-    this.#bindings.set(session, binding);
-    if (this.#bindings.size > bindingsMax) this.#bindings.delete(this.#bindings.keys().next().value as string);
+    else setNewest(this.#bindings, session, { place, usedAt: at, announcedAt: at }, bindingsMax);
   }
 }

@@ -5,6 +5,7 @@
 
 import { randomUUID } from "node:crypto";
 import { credentialNamesOf } from "#catalogue/environment.ts";
+import { setNewest } from "#service/newest.ts";
 import {
   cooldownAskedMsMax,
   cooldownMsMax,
@@ -194,9 +195,7 @@ function coolDown(cooldown: Cooldown, caller: string, now: number, askedMs: numb
   const until = now + Math.min(cooldownAskedMsMax, askedMs);
   for (const [other, at] of callers) if (at < now - refusalKnownMs) callers.delete(other);
   const isShared = callers.size > (callers.has(caller) ? 1 : 0);
-  callers.delete(caller);
-  callers.set(caller, until);
-  if (callers.size > refusedCallersMax) callers.delete(callers.keys().next().value as string);
+  setNewest(callers, caller, until, refusedCallersMax);
   if (isShared) cooldown.until = Math.max(cooldown.until, until);
 }
 

@@ -3,10 +3,12 @@
  * credential. All workers share what is left of it in Redis: each takes it in blocks, so that most
  * calls ask Redis for nothing, and while nothing is left no worker asks or calls at all.
  */
+
 import { hash, randomUUID } from "node:crypto";
 import type { Usage } from "#dialects/usage.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
+import { setNewest } from "#service/newest.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
 import { type Header, type RateLimit, rateLimitsIn } from "#wire/rate-limit-headers.ts";
@@ -245,7 +247,7 @@ export class VendorLimits {
       return [one.name, { ...one, ...own }];
     });
     const target = { buckets: new Map(buckets), taking: undefined };
-    this.#keep(this.#targets, id, target);
+    setNewest(this.#targets, id, target, limitedTargetsMax);
     this.#uncounted.delete(id);
     // Others must not take what these calls use.
     if (present === undefined && unanswered !== undefined) void this.#fill(id, target, noNeeds);
@@ -359,7 +361,7 @@ export class VendorLimits {
       answered: (headers) => {
         answer();
         this.#learn(id, headers, host);
-        if (!this.#targets.has(id)) this.#keep(this.#uncounted, id, this.#uncountedCall(id, host));
+        if (!this.#targets.has(id)) setNewest(this.#uncounted, id, this.#uncountedCall(id, host), limitedTargetsMax);
       },
       over: (usage) => {
         answer();
@@ -457,17 +459,11 @@ export class VendorLimits {
       if (over < 0 || bucket.blockUntil > now) bucket.block += over;
     }
     const mean = (old: number, last: number) => old + (last - old) * meanWeight;
-    this.#keep(this.#means, id, {
+    const means = {
       inputFactor: mean(inputFactor, Math.min(inputFactorMax, input / Math.max(1, inputTokens))),
       outputTokens: mean(outputTokens, usage.outputTokens),
-    });
-  }
-
-  /** As the newest entry; the oldest makes room. */
-  #keep<Value>(map: Map<string, Value>, id: string, value: Value): void {
-    map.delete(id);
-    if (map.size >= limitedTargetsMax) map.delete(map.keys().next().value as string);
-    map.set(id, value);
+    };
+    setNewest(this.#means, id, means, limitedTargetsMax);
   }
 }
 
