@@ -10,9 +10,9 @@ import type { OpenFiles } from "#service/open-files.ts";
 import { createOperations } from "#service/operations.ts";
 import type { ProcessReporterOptions } from "#service/process-reports.ts";
 import type { Backends } from "./backends.ts";
+import { type GaugeSources, registerIngressGauges } from "./gauges.ts";
 import type { GenerationLifecycle } from "./generation/lifecycle.ts";
 import type { LoadCounts } from "./observability/load-counts.ts";
-import { type GaugeSources, registerIngressGauges } from "./observability/metrics.ts";
 
 export interface IngressOperationsOptions extends GaugeSources {
   registry: Registry;
