@@ -6,7 +6,7 @@ import type { Capacity } from "./common/capacity.ts";
 import type { GenerationLifecycle } from "./generation/lifecycle.ts";
 import type { BoundedStore } from "./stored/bounded-store.ts";
 
-/** What the gauges show the state of. */
+/** The parts whose state the gauges show. */
 export interface GaugeSources {
   backends: Pick<Backends, "catalogue" | "keys" | "queues" | "controls">;
   generations: Pick<GenerationLifecycle, "statistics" | "waiting">;

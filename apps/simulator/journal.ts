@@ -76,7 +76,7 @@ export function createJournal() {
       for (const resolve of waiting) resolve();
       waiting = [];
     },
-    /** The recorded requests, oldest first. Credentials are reduced to their last four characters. */
+    /** The requests, oldest first. Credentials are reduced to their last four characters. */
     list({ model, id }: { model?: string; id?: string }): JournalEntry[] {
       const start = opened % journalEntriesMax;
       return [...ring.slice(start), ...ring.slice(0, start)]

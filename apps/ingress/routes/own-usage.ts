@@ -108,7 +108,10 @@ export function addOwnUsageRoutes(server: FastifyInstance, options: OwnUsageOpti
 const durations: Record<string, string> = { day: "1d", week: "7d", month: "1mo" };
 const resets: Record<string, string> = { day: "daily", week: "weekly", month: "monthly" };
 
-/** One round trip. The budgets are those of the key, shortest period first. Rejects while Redis is away for long. */
+/**
+ * One round trip. The budgets are those of the key, shortest period first. Rejects while Redis is
+ * away for long.
+ */
 async function standingOf(caller: KeyRecord, options: OwnUsageOptions): Promise<Standing> {
   const { redis, keyspace, catalogue, clock } = options;
   const now = clock.epoch();

@@ -31,7 +31,7 @@ interface AttachedFilesOptions {
 
 const dataUrlOf = ({ mediaType, bytes }: AttachedFile) => `data:${mediaType};base64,${bytes.toString("base64")}`;
 
-/** What a part has in place of its `file_id`. */
+/** The members of a part in place of its `file_id`. */
 type ContentOf = (file: AttachedFile, part: JsonObject) => JsonObject;
 
 const namedContentOf: ContentOf = (file, { filename }) => ({
