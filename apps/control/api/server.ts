@@ -75,14 +75,7 @@ export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
       void sendFault(fault, reply.headers(safeHeaders));
     },
   });
-  // Compiling all at the start takes half a second, and most processes answer few operations.
-  server.setSerializerCompiler<TSchema>(({ schema }) => {
-    let serialize: ((answer: unknown) => string) | undefined;
-    return (answer) => {
-      serialize ??= fastJsonStringify(schema);
-      return serialize(answer);
-    };
-  });
+  server.setSerializerCompiler<TSchema>(({ schema }) => (answer) => serializerOf(schema)(answer));
   server.setValidatorCompiler<TSchema>(({ schema, httpPart }) => validatorOf(schema, httpPart !== "body"));
   server.setErrorHandler<FastifyError | Fault>((error, request, reply) => {
     const fault = faultOf(error, request.routeOptions.bodyLimit ?? bodyBytesMax);
@@ -240,6 +233,19 @@ async function answerOf(
   const { isReplayed, ...answered } = await answerOnce(database, call, () => handler(input, context));
   if (isReplayed) reply.header("idempotent-replayed", "true");
   return answered;
+}
+
+type Serializer = (answer: unknown) => string;
+const serializers = new WeakMap<TSchema, Serializer>();
+
+/**
+ * Compiled when first used: all of them take half a second at the start, and most processes answer
+ * few operations.
+ */
+function serializerOf(schema: TSchema): Serializer {
+  const serializer = serializers.get(schema) ?? fastJsonStringify(schema);
+  serializers.set(schema, serializer);
+  return serializer;
 }
 
 /** Values of a path or a query are text, so they are converted; those of a body are not. */
