@@ -85,7 +85,9 @@ test("what a page of another account asks for is not found", { skip: !isLong }, 
   }
 });
 
-test("an account stores content: it is shown when somebody asks, and gone when storing ends", { skip: !isLong }, async () => {
+test("an account stores content: it is shown when somebody asks, and gone when storing ends", {
+  skip: !isLong,
+}, async () => {
   await using opened = await browser.open("/accounts/default", { expected: /400/ });
   const { page } = opened;
   const dialog = page.getByRole("dialog");

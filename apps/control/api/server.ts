@@ -75,7 +75,9 @@ export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
       void sendFault(fault, reply.headers(safeHeaders));
     },
   });
-  server.setSerializerCompiler<TSchema>(({ schema }) => (answer) => serializerOf(schema)(answer));
+  server.setSerializerCompiler<TSchema>(({ schema }) => {
+    return (answer) => serializerOf(schema)(answer);
+  });
   server.setValidatorCompiler<TSchema>(({ schema, httpPart }) => validatorOf(schema, httpPart !== "body"));
   server.setErrorHandler<FastifyError | Fault>((error, request, reply) => {
     const fault = faultOf(error, request.routeOptions.bodyLimit ?? bodyBytesMax);
