@@ -1,14 +1,31 @@
 /** Reads YAML and keeps the position of each value. */
-import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from "yaml";
+import {
+  Composer,
+  type CST,
+  type Document,
+  isAlias,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  Lexer,
+  LineCounter,
+  type Node,
+  Parser,
+  visit,
+} from "yaml";
 import { CatalogueFault, type Finding, pathTextOf } from "./fault.ts";
 
 /** The largest accepted file. */
 export const fileBytesMax = 4 * 1024 * 1024;
-/**
- * The most aliases that a file may resolve. An alias inside an anchor counts once for each use of
- * the anchor.
- */
-const aliasesMax = 10_000;
+/** The most tokens of YAML: 4 MiB of usual settings have 1.6 million. Reading takes so long. */
+const tokensMax = 2_000_000;
+/** The most anchors and aliases together: each use of one looks through all of them. */
+const anchorsMax = 2_000;
+/** The most values of a file in which each alias is replaced by its anchor's value. */
+const valuesMax = 1_000_000;
+/** The most mistakes that are listed. */
+const mistakesMax = 100;
 
 export interface CatalogueDocument {
   /** The plain value of the file; the caller may change it. */
@@ -24,13 +41,6 @@ export interface CatalogueDocument {
 export function readDocument(bytes: Uint8Array, file: string): CatalogueDocument {
   const text = textOf(bytes, file);
   const lines = new LineCounter();
-  const document = parseDocument(text, {
-    lineCounter: lines,
-    stringKeys: true,
-    merge: true,
-    prettyErrors: false,
-    logLevel: "error",
-  });
   const placeOf = (offset: number) => {
     const { line, col } = lines.linePos(offset);
     return { line: Math.max(line, 1), column: Math.max(col, 1) };
@@ -41,13 +51,20 @@ export function readDocument(bytes: Uint8Array, file: string): CatalogueDocument
   };
   const faultAt = (offset: number, what: string) => new CatalogueFault(lineAt(offset, what));
 
-  const [mistake, ...mistakes] = [...document.errors, ...document.warnings].map(({ pos, message }) =>
-    lineAt(pos[0], oneLine(message)),
-  );
+  // The library compares each key with all before it, so it does not look for repeated ones.
+  const composer = new Composer({ stringKeys: true, merge: true, uniqueKeys: false, logLevel: "error" });
+  const [document, other] = composer.compose(tokensOf(text, { file, lines, faultAt }), true, text.length);
+  if (document === undefined) throw faultAt(0, "the catalogue is empty");
+  const [mistake, ...mistakes] = [...document.errors, ...document.warnings, ...repeatedKeysIn(document)]
+    .slice(0, mistakesMax)
+    .map(({ pos, message }) => lineAt(pos[0], oneLine(message)));
   if (mistake !== undefined) throw new CatalogueFault(mistake, ...mistakes);
+  if (other !== undefined) throw faultAt(other.range[0], "the file has multiple documents");
+  const anchors = anchorsOf(document);
+  if (typeof anchors === "string") throw faultAt(0, anchors);
   let value: unknown;
   try {
-    value = document.toJS({ maxAliasCount: aliasesMax });
+    value = document.toJS({ maxAliasCount: -1 });
   } catch (error) {
     throw faultAt(0, oneLine((error as Error).message));
   }
@@ -57,7 +74,7 @@ export function readDocument(bytes: Uint8Array, file: string): CatalogueDocument
     let node: Node | null = document.contents;
     let offset = node?.range?.[0] ?? 0;
     for (const [depth, step] of path.entries()) {
-      if (isAlias(node)) node = node.resolve(document) ?? null;
+      if (isAlias(node)) node = anchors.get(node) ?? null;
       let next: unknown;
       if (isSeq(node)) next = node.items[Number(step)];
       if (isMap(node)) {
@@ -77,6 +94,7 @@ export function readDocument(bytes: Uint8Array, file: string): CatalogueDocument
       const [first, ...others] = findings
         .map((finding) => ({ finding, offset: offsetOf(finding) }))
         .sort((a, b) => a.offset - b.offset)
+        .slice(0, mistakesMax)
         .map(({ finding, offset }) => {
           const path = pathTextOf(finding.path);
           return lineAt(offset, `${path && `${path}: `}${oneLine(finding.text)}`);
@@ -85,6 +103,34 @@ export function readDocument(bytes: Uint8Array, file: string): CatalogueDocument
       return new CatalogueFault(first, ...others);
     },
   };
+}
+
+interface TokensContext {
+  file: string;
+  lines: LineCounter;
+  faultAt(offset: number, what: string): CatalogueFault;
+}
+
+/** Stops at the first bound and at the first text that is no YAML. */
+function* tokensOf(text: string, { file, lines, faultAt }: TokensContext): Generator<CST.Token> {
+  const parser = new Parser(lines.addNewLine);
+  let tokens = 0;
+  let anchors = 0;
+  lines.addNewLine(0);
+  for (const token of new Lexer().lex(text)) {
+    if (++tokens > tokensMax) throw new CatalogueFault(`${file}: more than ${tokensMax} tokens of YAML`);
+    if ((token.startsWith("&") || token.startsWith("*")) && ++anchors > anchorsMax)
+      throw new CatalogueFault(`${file}: more than ${anchorsMax} anchors and aliases`);
+    yield* checked(parser.next(token));
+  }
+  yield* checked(parser.end());
+
+  function* checked(parsed: Iterable<CST.Token>): Generator<CST.Token> {
+    for (const token of parsed) {
+      if (token.type === "error") throw faultAt(token.offset, oneLine(token.message));
+      yield token;
+    }
+  }
 }
 
 function textOf(bytes: Uint8Array, file: string): string {
@@ -96,6 +142,50 @@ function textOf(bytes: Uint8Array, file: string): string {
   }
 }
 
-const isNode = (value: unknown): value is Node => isScalar(value) || isMap(value) || isSeq(value) || isAlias(value);
+/** The keys that a mapping has twice. */
+function repeatedKeysIn(document: Document): { pos: [number]; message: string }[] {
+  const repeated: { pos: [number]; message: string }[] = [];
+  visit(document, {
+    Map(_, { items }) {
+      const keys = new Set<unknown>();
+      for (const { key } of items) {
+        if (!isScalar(key) || key.value === mergeKey) continue;
+        if (keys.has(key.value)) repeated.push({ pos: [key.range?.[0] ?? 0], message: "Map keys must be unique" });
+        keys.add(key.value);
+      }
+    },
+  });
+  return repeated;
+}
+
+const mergeKey = "<<";
+
+/** The value of each alias, or why the file has too many values. */
+function anchorsOf(document: Document): Map<Node, Node> | string {
+  const targets = new Map<Node, Node>();
+  const byName = new Map<string, Node>();
+  /** The values in each node with an anchor; absent while it is not complete. */
+  const sizes = new Map<Node, number>();
+  /** Infinite where there is too much. */
+  const sizeOf = (node: unknown): number => {
+    if (!isNode(node)) return 1;
+    if (isAlias(node)) {
+      const target = byName.get(node.source);
+      const size = target && sizes.get(target);
+      if (target === undefined || size === undefined) return Number.POSITIVE_INFINITY;
+      targets.set(node, target);
+      return size;
+    }
+    if (node.anchor !== undefined) byName.set(node.anchor, node);
+    let size = 1;
+    if (isMap(node)) for (const { key, value } of node.items) size += sizeOf(key) + sizeOf(value);
+    else if (isSeq(node)) for (const item of node.items) size += sizeOf(item);
+    if (node.anchor !== undefined) sizes.set(node, size);
+    return size;
+  };
+  return sizeOf(document.contents) <= valuesMax
+    ? targets
+    : `more than ${valuesMax} values, each alias being one of its anchor's, or an alias inside its own anchor`;
+}
 
 const oneLine = (text: string) => text.replaceAll(/\s+/g, " ").trim();

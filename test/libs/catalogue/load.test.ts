@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { credentialNamesOf, secretOf } from "#catalogue/environment.ts";
 import { CatalogueFault } from "#catalogue/fault.ts";
 import { loadCatalogue, parseCatalogue } from "#catalogue/load.ts";
+import { isLong } from "../../support/long.ts";
 
 const parse = (text: string, environment = {}) => parseCatalogue(Buffer.from(text), "catalogue.yaml", environment);
 const published = join(import.meta.dirname, "../../../catalogue.yaml");
@@ -727,6 +728,68 @@ models:
 ${models.join("\n")}
 `;
   assert.equal(parseCatalogue(Buffer.from(text), "many.yaml", {}).models.length, 301);
+});
+
+/** Repeats lines, up to a length that usual settings read in a moment. */
+const repeated = (line: (place: number) => string, before = "", length = 100_000): string => {
+  const lines = [before];
+  for (let [place, size] = [0, 0]; size < length; place++) {
+    const next = line(place);
+    lines.push(next);
+    size += next.length;
+  }
+  return lines.join("");
+};
+
+test("no text holds the process for longer than usual settings of its length would", () => {
+  const anchor = `a: &a { ${Array.from({ length: 300 }, (_, place) => `k${place}: 1`).join(", ")} }\nb:\n`;
+  const nested = Array.from({ length: 12 }, (_, place) =>
+    place === 0 ? "a0: &a0 [1, 1]\n" : `a${place}: &a${place} [${Array(9).fill(`*a${place - 1}`)}]\n`,
+  ).join("");
+  const texts: (readonly [name: string, text: string, fault: RegExp])[] = [
+    ["different keys", repeated((place) => `k${place}: 1\n`), /groups: missing/],
+    ["different keys in one line", `{ ${repeated((place) => `k${place}: 1, `)} }`, /groups: missing/],
+    ["the same key", repeated(() => "k: 1\n"), /2:1: Map keys must be unique \(and 99 more\)/],
+    ["aliases of one anchor", repeated(() => "  - *a\n", "a: &a 1\nb:\n"), /more than 2000 anchors and aliases/],
+    ["an anchor for each alias", repeated(() => "  - &a 1\n  - *a\n", "a:\n"), /more than 2000 anchors and aliases/],
+    ["a merged anchor", repeated(() => "  - <<: *a\n", anchor, 20_000), /more than \d+ (values|anchors)/],
+    ["merged again and again", `a: &a { x: 1 }\nb:\n  <<: [${repeated(() => "*a, ")}]`, /more than 2000 anchors/],
+    [
+      "many uses of a large anchor",
+      repeated(() => "  - *a\n", `${repeated(() => " - 1\n", "a: &a\n", 9_000)}b:\n`, 9_000),
+      /values/,
+    ],
+    ["anchors inside anchors", nested, /values/],
+    ["an alias inside its own anchor", "a: &a [*a]\n", /inside its own anchor/],
+    ["aliases of nothing", repeated(() => "- *x\n"), /alias/],
+    ["brackets without a beginning", repeated(() => "]\n"), /1:1: Unexpected flow-seq-end/],
+    ["documents", repeated(() => "---\na\n"), /multiple documents/],
+    ["unknown tags", repeated(() => "- !t 1\n"), /Unresolved tag: !t \(and 99 more\)/],
+    ["nested lists", "[".repeat(50_000) + "]".repeat(50_000), /call stack/],
+    ["nested blocks", "- ".repeat(50_000), /call stack/],
+    ...(isLong ? [["commas", `[${"1,".repeat(1_500_000)}]`, /more than 2000000 tokens/] as const] : []),
+    ["a model that is wrong in many places", repeated(() => "  - {}\n", "models:\n"), /\(and 99 more\)/],
+  ];
+  const cpuMsOf = (text: string): { ms: number; fault: string } => {
+    const start = process.cpuUsage();
+    let fault = "";
+    try {
+      parse(text);
+    } catch (error) {
+      assert.ok(error instanceof CatalogueFault, String(error));
+      fault = error.message;
+    }
+    const { user, system } = process.cpuUsage(start);
+    return { ms: (user + system) / 1_000, fault };
+  };
+  const usual = repeated((place) => `  - { id: m${place}, prices: { inputPerMillion: 1 }, route: [] }\n`, "models:\n");
+  cpuMsOf(usual);
+  const allowed = cpuMsOf(usual).ms * 12 + 500;
+  for (const [name, text, expected] of texts) {
+    const { ms, fault } = cpuMsOf(text);
+    assert.match(fault, expected, name);
+    assert.ok(ms < allowed, `${name}: ${ms} of ${allowed} ms`);
+  }
 });
 
 test("a missing, empty, binary or too large file and a directory each give a one-line error", async (t) => {
