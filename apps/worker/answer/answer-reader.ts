@@ -35,26 +35,27 @@ export interface FailedStep {
   repair?: Repair | undefined;
 }
 
+/** A reader leaves out what its kind of answer never has: no text, no number, false. */
 export interface AnswerReader {
-  readonly usage: Usage | undefined;
+  readonly usage?: Usage | undefined;
   /** Why the model stopped; undefined before that, and where nothing says so. */
-  readonly finish: Finish | undefined;
+  readonly finish?: Finish | undefined;
   /** The upstream's output so far; undefined for an answer that is not streamed. */
-  readonly produced: ProducedCounts | undefined;
+  readonly produced?: ProducedCounts;
   /** Bytes of the answer that are kept until more arrives. */
-  readonly bufferedBytes: number;
+  readonly bufferedBytes?: number;
   /** Events that could not be read. The answer fails if one of them may have carried content. */
-  readonly malformedEvents: number;
+  readonly malformedEvents?: number;
   /** The caller's part of an answer of plain text, if it was relayed unchanged. */
   readonly relayedText?: RelayedText | undefined;
   /** Grows with each part of the content that arrives. */
-  readonly parts: number;
+  readonly parts?: number;
   /** Content for the caller was seen. */
-  readonly committed: boolean;
-  /** Content arrived, whether or not the caller gets it yet. */
-  readonly begun: boolean;
+  readonly committed?: boolean;
+  /** Content arrived, whether or not the caller gets it yet; `committed` if it is left out. */
+  readonly begun?: boolean;
   /** The whole answer except its terminator arrived, and nothing after it contradicts that. */
-  readonly settled: boolean;
+  readonly settled?: boolean;
   /** `kind` is set for a session, whose messages come whole. */
   push(chunk: Buffer, kind?: MessagePartKind): AnswerStep;
   /** The response ended. */

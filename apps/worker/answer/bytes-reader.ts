@@ -7,22 +7,12 @@ import { type AnswerReader, type AnswerStep, incomplete } from "./answer-reader.
 import { Trickle } from "./trickle.ts";
 
 export class BytesReader implements AnswerReader {
-  readonly finish = undefined;
   readonly usage: Usage;
   committed = false;
-  readonly malformedEvents = 0;
-  readonly bufferedBytes = 0;
-  readonly produced = undefined;
-  readonly settled = false;
-
   readonly #trickle = new Trickle();
 
   constructor(usage: Usage) {
     this.usage = usage;
-  }
-
-  get begun(): boolean {
-    return this.committed;
   }
 
   get parts(): number {

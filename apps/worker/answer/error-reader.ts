@@ -13,15 +13,6 @@ const redirected: Failure = {
 };
 
 export class ErrorReader implements AnswerReader {
-  readonly finish = undefined;
-  readonly usage = undefined;
-  readonly malformedEvents = 0;
-  readonly bufferedBytes = 0;
-  readonly produced = undefined;
-  readonly parts = 0;
-  readonly committed = false;
-  readonly begun = false;
-  readonly settled = false;
   readonly #status: number;
   readonly #reading: Reading;
   readonly #retryAfterSeconds: number | undefined;

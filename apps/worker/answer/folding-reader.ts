@@ -14,7 +14,6 @@ export class FoldingReader implements AnswerReader {
   usage: Usage | undefined;
   committed = false;
   settled = false;
-  readonly malformedEvents = 0;
   readonly produced = new Produced();
   bufferedBytes = 0;
   readonly #bytesMax: number;

@@ -7,20 +7,11 @@ import { decodeClose, encodeMessage, type MessagePartKind } from "#relay/session
 import { type AnswerReader, type AnswerStep, failedWith, incomplete } from "./answer-reader.ts";
 
 export class SessionReader implements AnswerReader {
-  readonly finish = undefined;
-  readonly parts = 0;
   committed = false;
-  readonly malformedEvents = 0;
-  readonly bufferedBytes = 0;
-  readonly settled = false;
   readonly #session: UpstreamSession;
 
   constructor(session: UpstreamSession) {
     this.#session = session;
-  }
-
-  get begun(): boolean {
-    return this.committed;
   }
 
   /** With an estimate of what the upstream has not reported. */

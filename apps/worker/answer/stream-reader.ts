@@ -54,10 +54,6 @@ export class StreamReader implements AnswerReader {
     return this.#answer.committed;
   }
 
-  get begun(): boolean {
-    return this.#answer.committed;
-  }
-
   get settled(): boolean {
     return this.#answer.settled;
   }

@@ -23,9 +23,6 @@ export class WholeReader implements AnswerReader {
   finish: Finish | undefined;
   committed = false;
   readonly begun = true;
-  readonly malformedEvents = 0;
-  readonly produced = undefined;
-  readonly settled = false;
   bufferedBytes = 0;
   readonly #read: Reading["whole"];
   readonly #bytesMax: number;

@@ -165,7 +165,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
   }
 
   get hasContent(): boolean {
-    return this.#reader?.begun === true;
+    return this.#reader?.begun ?? this.isCommitted;
   }
 
   /** Content for the caller was seen. */
