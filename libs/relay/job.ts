@@ -135,15 +135,22 @@ const generationJobSchema = Type.Object({
 
 export type GenerationJob = Type.Static<typeof generationJobSchema>;
 
+/** A job before it is text, which has no members that are undefined. */
+export type WrittenJob = {
+  [Name in keyof GenerationJob]: Partial<Pick<GenerationJob, Name>> extends Pick<GenerationJob, Name>
+    ? GenerationJob[Name] | undefined
+    : GenerationJob[Name];
+};
+
 /** The data of a job: generations of one owner that were added together. */
 export interface QueuedJob {
-  generations: GenerationJob[];
+  generations: WrittenJob[];
 }
 
 const validator = Compile(generationJobSchema);
 
 /** The data of a job as text. */
-export const encodeJob = (generations: GenerationJob[]): string => JSON.stringify({ generations } satisfies QueuedJob);
+export const encodeJob = (generations: WrittenJob[]): string => JSON.stringify({ generations } satisfies QueuedJob);
 
 /** The valid generations of a job, and whether it has no others. Nothing else on a queue is run. */
 export function decodeJob(text: string): { generations: GenerationJob[]; isValid: boolean } {

@@ -3,7 +3,7 @@
  * with Redis pub/sub and BullMQ.
  */
 import type { Frame, Urgency } from "./frame.ts";
-import type { GenerationJob } from "./job.ts";
+import type { GenerationJob, WrittenJob } from "./job.ts";
 import type { JobState } from "./owner.ts";
 
 export interface TransportHandlers {
@@ -58,7 +58,7 @@ export interface Queued {
   readonly id: string;
   readonly failed: Failed;
   /** Undefined once it is on the queue. */
-  generation: GenerationJob | undefined;
+  generation: WrittenJob | undefined;
   /** The job that it is a part of; undefined until it is on the queue. */
   job: { readonly id: string; readonly size: number; readonly left: Set<string> } | undefined;
 }
@@ -73,7 +73,7 @@ export interface JobQueue {
    * `failed` when the queue refused it or the outcome is unknown; an unknown outcome also fails
    * what was added since, so that no caller waits for more than one timeout.
    */
-  add(generation: GenerationJob, failed: Failed): Queued;
+  add(generation: WrittenJob, failed: Failed): Queued;
   /**
    * Removes a generation that still waits on the queue; does nothing to one that is active. Never
    * throws.

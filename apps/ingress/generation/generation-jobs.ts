@@ -5,7 +5,7 @@
 
 import { packedBoundsOf } from "#operations/usage-bounds.ts";
 import { jobBodyBytesMax } from "#relay/bounds.ts";
-import type { GenerationJob } from "#relay/job.ts";
+import type { WrittenJob } from "#relay/job.ts";
 import type { JobState } from "#relay/owner.ts";
 import type { Failed } from "#relay/ports.ts";
 import type { Clock } from "#service/clock.ts";
@@ -13,6 +13,7 @@ import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { isRefusal } from "#service/redis.ts";
 import { headersOf } from "#tracing/trace-context.ts";
+import { someOf } from "#wire/json/parse.ts";
 import { answerBytesMaxOf } from "../admission/estimate.ts";
 import { bodyLifeMs } from "../common/bounds.ts";
 import { callerHeadersOf } from "../common/endpoints.ts";
@@ -95,40 +96,38 @@ export class GenerationJobs {
   }
 }
 
-function jobOf(generation: Generation, attempt: number, owner: string): GenerationJob {
+function jobOf(generation: Generation, attempt: number, owner: string): WrittenJob {
   const { number, facts, fallbacks, request } = generation;
   const { http, endpoint, framing, demand, bytes, labels, storage } = request;
   const { id, model, contentType, catalogue, session, trace, whenFlexFull } = generation.admitted;
   const { dialect, operation } = endpoint;
   const { group, account } = http.caller;
-  const { delivered } = generation.answer;
-  const answerBytesMax = answerBytesMaxOf(model, demand);
-  const usageMax = packedBoundsOf(model, demand);
   return {
-    ...{ generation: id, owner, number, attempt, dialect, operation, framing, contentType, group },
+    ...{ generation: id, owner, number, attempt, dialect, operation, framing, contentType, group, account },
     headers: callerHeadersOf(dialect, http.headers),
     model: model.id,
-    ...(fallbacks.length > 0 && { fallbacks: fallbacks.map((fallback) => fallback.id) }),
-    ...(account !== undefined && { account }),
+    fallbacks: someOf(fallbacks.map((fallback) => fallback.id)),
     keyId: http.caller.id,
     admittedAt: facts.receivedAt,
-    ...(labels.user !== null && { user: labels.user }),
-    ...(labels.session !== null && { sessionName: labels.session }),
-    ...(labels.tags.length > 0 && { tags: [...labels.tags] }),
+    user: labels.user ?? undefined,
+    sessionName: labels.session ?? undefined,
+    tags: someOf([...labels.tags]),
     priceVersion: catalogue.version,
-    ...(usageMax !== undefined && { usageMax }),
-    ...(request.earlier !== undefined && {
-      recorded: { generation: facts.generationId, attempt: attemptsBefore(generation) + attempt },
-    }),
-    ...(session !== undefined && { session: session.id, ...(session.isAssumed && { sessionIsAssumed: true }) }),
-    ...(whenFlexFull !== undefined && labels.isFlex === true && { whenFlexFull }),
-    ...(request.isMirrored === true && { isMirrored: true }),
-    ...(http.trial !== undefined && { trial: [...http.trial.failing] }),
-    ...(request.vendorBatch !== undefined && { vendorBatch: request.vendorBatch }),
-    ...(trace !== undefined && headersOf(trace)),
-    ...(storage !== undefined && { storage }),
-    ...(delivered !== undefined && { delivered }),
-    ...(answerBytesMax !== undefined && { answerBytesMax }),
+    usageMax: packedBoundsOf(model, demand),
+    recorded: request.earlier && {
+      generation: facts.generationId,
+      attempt: attemptsBefore(generation) + attempt,
+    },
+    session: session?.id,
+    sessionIsAssumed: session?.isAssumed || undefined,
+    whenFlexFull: labels.isFlex === true ? whenFlexFull : undefined,
+    isMirrored: request.isMirrored,
+    trial: http.trial && [...http.trial.failing],
+    vendorBatch: request.vendorBatch,
+    ...(trace && headersOf(trace)),
+    storage,
+    delivered: generation.answer.delivered,
+    answerBytesMax: answerBytesMaxOf(model, demand),
     body: isApart(generation) ? null : (bytes?.toString("utf8") ?? null),
   };
 }

@@ -7,7 +7,7 @@ import { type Job, Queue } from "bullmq";
 import type { Keyspace } from "#service/keyspace.ts";
 import { isRefusal, type Redis, withStartupTimeLimits } from "#service/redis.ts";
 import { bulkCharactersMax, bulkJobsMax, freeSlotsLifeMs, generationsPerJobMax, jobCharactersMax } from "../bounds.ts";
-import { encodeJob, type GenerationJob, jobIdOf, type QueuedJob } from "../job.ts";
+import { encodeJob, jobIdOf, type QueuedJob, type WrittenJob } from "../job.ts";
 import type { JobState } from "../owner.ts";
 import type { Failed, JobQueue, Queued } from "../ports.ts";
 import { eventStreamSettings, jobStatesOf, restoreEventStreamSettings } from "./bullmq-internals.ts";
@@ -67,7 +67,7 @@ class BullmqJobQueue implements JobQueue {
     this.#scripts = new JobScripts(queue, redis);
   }
 
-  add(generation: GenerationJob, failed: Failed): Queued {
+  add(generation: WrittenJob, failed: Failed): Queued {
     const queued: Queued = { id: jobIdOf(generation), failed, generation, job: undefined };
     if (this.#redis.status !== "ready") {
       queueMicrotask(() => failed(false));
@@ -183,7 +183,7 @@ const charactersOf = ({ generation }: Queued): number =>
   (generation?.body?.length ?? 0) + (generation?.delivered?.length ?? 0);
 
 function jobOf(members: readonly Queued[]): QueuedJobText {
-  const generations = members.map(({ generation }) => generation as GenerationJob);
+  const generations = members.map(({ generation }) => generation as WrittenJob);
   const job = { id: (members[0] as Queued).id, size: members.length, left: new Set<string>() };
   for (const member of members) {
     member.job = job;
