@@ -6,7 +6,7 @@
 import Type from "typebox";
 import { jsonSchemaOf } from "#dialects/gemini/google-schema.ts";
 import { foreignThoughtId } from "#dialects/openai-responses/answer.ts";
-import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, jsonBytesOf, listOf, objectOf, someOf, textOf } from "#wire/json/parse.ts";
 import { Refusal, type Result, refusalOf } from "../common/refusal.ts";
 import { readJson } from "./body.ts";
 import { faultIn } from "./validation.ts";
@@ -92,7 +92,6 @@ function responsesBodyOf(body: Body): Body {
   const effort = textOf(config.thinking_level);
   const isShown = config.thinking_summaries === "auto";
   const tools = listOf(body.tools).map(toolOf);
-  const stops = listOf(config.stop_sequences);
   const tier = textOf(body.service_tier);
   const modality = listOf(body.response_modalities).find((one) => one !== "text" && one !== "image");
   if (modality !== undefined)
@@ -111,10 +110,10 @@ function responsesBodyOf(body: Body): Body {
     max_output_tokens: isPresent(config.max_output_tokens)
       ? Math.max(outputTokensMin, config.max_output_tokens as number)
       : undefined,
-    ...(stops.length > 0 && { stop: stops }),
-    ...((effort !== undefined || isShown) && { reasoning: { effort, ...(isShown && { summary: "auto" }) } }),
+    stop: someOf(listOf(config.stop_sequences)),
+    reasoning: effort !== undefined || isShown ? { effort, summary: isShown ? "auto" : undefined } : undefined,
     ...formatOf(body),
-    ...((tier === "flex" || tier === "priority") && { service_tier: tier }),
+    service_tier: tier === "flex" || tier === "priority" ? tier : undefined,
   };
 }
 
@@ -129,7 +128,7 @@ function toolOf(value: unknown, place: number): Body {
   return {
     type: "function",
     name,
-    ...(textOf(description) !== undefined && { description }),
+    description: textOf(description),
     parameters: isObject(parameters) ? jsonSchemaOf(parameters) : null,
     strict: false,
   };

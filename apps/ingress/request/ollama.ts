@@ -4,7 +4,7 @@
  */
 
 import Type from "typebox";
-import { isObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, jsonBytesOf, listOf, objectOf, someOf, textOf } from "#wire/json/parse.ts";
 import { Refusal, type Result } from "../common/refusal.ts";
 import { readObject } from "./body.ts";
 
@@ -99,7 +99,7 @@ export function readOllamaRequest(path: ModelPath, sent: Buffer): Result<OllamaR
 function embeddingsOf(path: ModelPath, { input, prompt, dimensions }: Body, model: string): Body {
   return path === "/api/embeddings"
     ? { model, input: prompt, encoding_format: "float" }
-    : { model, input, encoding_format: "float", ...(dimensions != null && { dimensions }) };
+    : { model, input, encoding_format: "float", dimensions: dimensions ?? undefined };
 }
 
 /**
@@ -108,29 +108,27 @@ function embeddingsOf(path: ModelPath, { input, prompt, dimensions }: Body, mode
 function chatOf(body: Body, model: string, messages: object[]): Body {
   const options = objectOf(body.options);
   const streams = body.stream !== false;
-  const tools = listOf(body.tools);
   const alternatives = Number(body.top_logprobs ?? 0);
   const effort = body.think === true ? "medium" : textOf(body.think);
   return {
     model,
     messages,
     ...(streams && { stream: true, stream_options: { include_usage: true } }),
-    ...(tools.length > 0 && { tools }),
-    ...formatOf(body.format),
+    tools: someOf(listOf(body.tools)),
+    response_format: formatOf(body.format),
     ...Object.fromEntries(
       [...numbers, "stop"].filter((name) => options[name] != null).map((name) => [name, options[name]]),
     ),
-    ...(Number(options.num_predict) > 0 && { max_completion_tokens: options.num_predict }),
-    ...(effort !== undefined && { reasoning_effort: effort }),
-    ...((body.logprobs === true || alternatives > 0) && { logprobs: true }),
-    ...(alternatives > 0 && { top_logprobs: alternatives }),
+    max_completion_tokens: Number(options.num_predict) > 0 ? options.num_predict : undefined,
+    reasoning_effort: effort,
+    logprobs: body.logprobs === true || alternatives > 0 || undefined,
+    top_logprobs: alternatives || undefined,
   };
 }
 
-function formatOf(format: unknown): Body {
-  if (format === "json") return { response_format: { type: "json_object" } };
-  if (!isObject(format)) return {};
-  return { response_format: { type: "json_schema", json_schema: { name: "answer", schema: format } } };
+function formatOf(format: unknown): Body | undefined {
+  if (format === "json") return { type: "json_object" };
+  return isObject(format) ? { type: "json_schema", json_schema: { name: "answer", schema: format } } : undefined;
 }
 
 function promptOf({ prompt, system, images }: Body): object[] {
@@ -151,7 +149,7 @@ function messagesOf(messages: unknown[]): object[] {
     if (role === "tool") {
       const { id } = open.find(({ name }) => name === tool_name) ?? open[0] ?? {};
       open = open.filter((call) => call.id !== id);
-      return { role, content: text, ...(id !== undefined && { tool_call_id: id }) };
+      return { role, content: text, tool_call_id: id };
     }
     if (role !== "assistant") return { role, content: contentOf(text, images) };
     const made = listOf(tool_calls).map((call) => {
@@ -159,7 +157,7 @@ function messagesOf(messages: unknown[]): object[] {
       return { id: `call_${calls++}`, type: "function", function: { name, arguments: JSON.stringify(input ?? {}) } };
     });
     open = made.map(({ id, function: { name } }) => ({ id, name: String(name) }));
-    return { role, content: text, ...(made.length > 0 && { tool_calls: made }) };
+    return { role, content: text, tool_calls: someOf(made) };
   });
 }
 

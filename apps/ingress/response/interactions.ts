@@ -6,7 +6,7 @@
 import { type ErrorCode, type Failure, statuses } from "#dialects/errors.ts";
 import { geminiProfile } from "#dialects/gemini/profile.ts";
 import { timeTextOf } from "#dialects/profile.ts";
-import { isObject, jsonOf, listOf, objectOf, parsedObject, parseExact, textOf } from "#wire/json/parse.ts";
+import { isObject, jsonOf, listOf, objectOf, parsedObject, parseExact, someOf, textOf } from "#wire/json/parse.ts";
 
 type Body = Record<string, unknown>;
 
@@ -21,8 +21,8 @@ function headOf(response: Body): Body {
     status: statusOf(response),
     created: timeTextOf(seconds),
     updated: timeTextOf(Number(completed) || seconds),
-    ...(isObject(usage) && { usage: usageOf(usage) }),
-    ...(tier === "flex" || tier === "priority" ? { service_tier: tier } : {}),
+    usage: isObject(usage) ? usageOf(usage) : undefined,
+    service_tier: tier === "flex" || tier === "priority" ? tier : undefined,
   };
 }
 
@@ -32,11 +32,11 @@ export function interactionOf(response: Body, input?: readonly Body[]): Body {
   const { code, message } = objectOf(error);
   return {
     ...headOf(response),
-    ...(textOf(previous) !== undefined && { previous_interaction_id: previous }),
-    ...(textOf(instructions) !== undefined && { system_instruction: instructions }),
-    ...(input !== undefined && { input: input.flatMap(stepsOf) }),
+    previous_interaction_id: textOf(previous),
+    system_instruction: textOf(instructions),
+    input: input?.flatMap(stepsOf),
     steps: listOf(output).map(objectOf).flatMap(stepsOf),
-    ...(isObject(error) && { errors: [{ code: String(code ?? "INTERNAL"), message: String(message ?? "") }] }),
+    errors: isObject(error) ? [{ code: String(code ?? "INTERNAL"), message: String(message ?? "") }] : undefined,
   };
 }
 
@@ -112,8 +112,8 @@ function thoughtOf({ encrypted_content: signature, summary, content }: Body): Bo
   const texts = [...listOf(summary), ...listOf(content)].flatMap((part) => textOf(objectOf(part).text) ?? []);
   return {
     type: "thought",
-    ...(textOf(signature) !== undefined && { signature }),
-    ...(texts.length > 0 && { summary: texts.map((text) => ({ type: "text", text })) }),
+    signature: textOf(signature),
+    summary: someOf(texts.map((text) => ({ type: "text", text }))),
   };
 }
 

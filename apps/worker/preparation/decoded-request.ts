@@ -8,6 +8,7 @@ import type { NeutralRequest, Settings, Tool } from "#dialects/neutral/neutral.t
 import { profiles } from "#dialects/profiles.ts";
 import { argumentNamesOf } from "#dialects/schema/tool-schemas.ts";
 import { isConversation } from "#operations/conversation.ts";
+import { defined } from "#wire/json/parse.ts";
 import { settingLengthMax, settingsLengthMax } from "../bounds.ts";
 
 /** The conversation's fields in all dialects, with the short values that replace them. */
@@ -50,11 +51,8 @@ function shortTool(tool: Tool, spoken: UpstreamDialect): Tool {
     name,
     callerName,
     path,
-    ...(namespace !== undefined && { namespace }),
-    ...(takesText !== undefined && { takesText }),
-    ...(textAsArguments !== undefined && { textAsArguments }),
+    ...defined({ namespace, takesText, textAsArguments, argumentNames }),
     ...(native !== undefined && { native: { dialect: native.dialect, value: { type: native.value.type } } }),
-    ...(argumentNames !== undefined && { argumentNames }),
   };
 }
 

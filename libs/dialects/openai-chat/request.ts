@@ -212,10 +212,9 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
     messages: encodeTurns(system, arrangedTurns(request.messages, target.traits), target),
     ...(tools.length > 0 && {
       tools: offeredOf(tools, toolChoice).map((tool) => ({ ...encodeTool(tool), ...markOf(tool, target) })),
+      tool_choice: toolChoice && encodeToolChoice(toolChoice),
+      parallel_tool_calls: settings.parallelCalls?.value,
     }),
-    ...(toolChoice !== undefined && tools.length > 0 && { tool_choice: encodeToolChoice(toolChoice) }),
-    ...(settings.parallelCalls !== undefined &&
-      tools.length > 0 && { parallel_tool_calls: settings.parallelCalls.value }),
     ...(settings.outputTokensMax !== undefined && {
       [tokenLimitField]: Math.min(settings.outputTokensMax.value, outputTokensMax ?? Number.POSITIVE_INFINITY),
     }),
@@ -225,8 +224,7 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
     seed: settings.seed?.value,
     presence_penalty: settings.presencePenalty?.value,
     frequency_penalty: settings.frequencyPenalty?.value,
-    ...(isJson && { response_format: { type: "json_object" } }),
-    ...(schema && { response_format: { type: "json_schema", json_schema: schema } }),
+    response_format: isJson ? { type: "json_object" } : schema && { type: "json_schema", json_schema: schema },
     ...thinkingOf(requestedEffortOf(settings), target),
     verbosity: settings.verbosity?.value,
     modalities: settings.modalities?.value,

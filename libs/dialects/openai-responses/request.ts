@@ -95,8 +95,7 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
   const { outputTokensMax, temperature, topP, parallelCalls, user, cacheKey } = settings;
   const reasoning = encodeReasoning(settings);
   const text = {
-    ...(isJson && { format: { type: "json_object" } }),
-    ...(schema && { format: { type: "json_schema", ...schema } }),
+    format: isJson ? { type: "json_object" } : schema && { type: "json_schema", ...schema },
     verbosity: settings.verbosity?.value,
   };
   const turns = turnsOf(messages);
@@ -113,12 +112,13 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
     ...(system.length > 0 && hasInstructions && { instructions: system.map((part) => part.text).join("\n\n") }),
     input: encodeItems(hasInstructions ? turns : [instructions, ...turns], tools, cacheMarks),
     tools: someOf([...tools.map(encodeTool), ...drawing]),
-    ...(toolChoice !== undefined && tools.length > 0 && { tool_choice: encodeToolChoice(toolChoice, tools) }),
-    ...(settings.modalities?.value.includes("text") === false && { tool_choice: drawing[0] }),
-    ...(parallelCalls !== undefined && tools.length > 0 && { parallel_tool_calls: parallelCalls.value }),
-    ...(outputTokensMax !== undefined && {
-      max_output_tokens: Math.min(outputTokensMax.value, target.outputTokensMax ?? Number.POSITIVE_INFINITY),
+    ...(tools.length > 0 && {
+      tool_choice: toolChoice && encodeToolChoice(toolChoice, tools),
+      parallel_tool_calls: parallelCalls?.value,
     }),
+    ...(settings.modalities?.value.includes("text") === false && { tool_choice: drawing[0] }),
+    max_output_tokens:
+      outputTokensMax && Math.min(outputTokensMax.value, target.outputTokensMax ?? Number.POSITIVE_INFINITY),
     temperature: temperature?.value,
     top_p: topP?.value,
     reasoning,
