@@ -12,6 +12,7 @@
  * Control writes what no copy has from its database.
  */
 import type { Logger } from "pino";
+import { type Channel, openChannel } from "#service/channel.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { compareEveryMs, noticeLatenessMs, noticesMax } from "./bounds.ts";
@@ -49,9 +50,7 @@ export class KeyFollower {
   #isReading = true;
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
-  readonly #onMessage = (channel: Buffer, message: Buffer) => {
-    if (channel.toString() === this.#keyspace.keysChanged) this.#notice(noticeOf(message.toString()));
-  };
+  #notified: Channel | undefined;
   /** A change may have been missed. */
   readonly #onReady = () => this.#invalidate();
 
@@ -81,8 +80,7 @@ export class KeyFollower {
     this.#isClosed = true;
     clearTimeout(this.#timer);
     this.#redis.off("ready", this.#onReady);
-    this.#subscriber.off("messageBuffer", this.#onMessage);
-    this.#subscriber.unsubscribe(this.#keyspace.keysChanged).catch(() => {});
+    this.#notified?.close();
   }
 
   count(): number {
@@ -133,8 +131,10 @@ export class KeyFollower {
   }
 
   async #start(): Promise<void> {
-    this.#subscriber.on("messageBuffer", this.#onMessage);
-    await this.#subscriber.subscribe(this.#keyspace.keysChanged);
+    this.#notified = openChannel(this.#subscriber, this.#keyspace.keysChanged, (message) =>
+      this.#notice(noticeOf(message.toString())),
+    );
+    await this.#notified.subscribed;
     await this.#readAll();
     this.#isReading = false;
     void this.#read();

@@ -3,6 +3,7 @@
  * ids.
  */
 
+import type { Prices } from "#ledger/prices.ts";
 import { suggestionOf } from "#service/nearest.ts";
 import { ambiguityOf } from "#service/secret-files.ts";
 import { baseUrlFaultOf, credentialNamesOf, type Environment, filledIn, isOffered } from "./environment.ts";
@@ -76,12 +77,18 @@ function modelFindingsOf({ models, queues, upstreams }: CatalogueFile): Finding[
   const declared = declaredModelsOf(models);
   return models.flatMap((model, index) => {
     const findings: Finding[] = [];
-    const addFinding = (path: Path, text: string) => findings.push({ path: ["models", index, ...path], text });
+    const path = ["models", index];
+    const addFinding = (own: Path, text: string) => findings.push({ path: [...path, ...own], text });
+    const addUnknown = (own: Path, kind: "queue" | "upstream", name: string) => {
+      const named = kind === "queue" ? queues : upstreams;
+      if (!Object.hasOwn(named, name)) addFinding(own, unknownText(`${kind} is named`, name, Object.keys(named)));
+    };
+    const addPrices = (own: Path, prices: Prices | undefined) =>
+      prices && findings.push(...priceFindingsOf(prices, [...path, ...own, "prices"]));
     const twin = firstWith.get(model.id);
     if (twin === undefined) firstWith.set(model.id, index);
     else addFinding(["id"], `"${model.id}" is already the id of models[${twin}]`);
-    if (!Object.hasOwn(queues, model.queue))
-      addFinding(["queue"], unknownText("queue is named", model.queue, Object.keys(queues)));
+    addUnknown(["queue"], "queue", model.queue);
     if (createdSecondsOf(model.created) === undefined)
       addFinding(["created"], "must be a date such as 2026-01-31, or seconds since 1970");
     const { contextWindow = Number.POSITIVE_INFINITY, outputTokensMax = 0 } = model;
@@ -91,27 +98,23 @@ function modelFindingsOf({ models, queues, upstreams }: CatalogueFile): Finding[
       if (id === model.id) addFinding(["fallbacks", place], "is the model itself");
       else if (!declared.has(id)) addFinding(["fallbacks", place], unknownText("model has the id", id, declared.ids));
     }
-    const path = ["models", index];
-    if (model.prices) findings.push(...priceFindingsOf(model.prices, [...path, "prices"]));
+    addPrices([], model.prices);
     findings.push(...wildcardFindingsOf(model, path, new Set(models.map(({ id }) => id))));
     findings.push(...strategyFindingsOf(model, path));
     if (model.mirror !== undefined) {
       const { upstream, queue, prices, model: name } = model.mirror;
-      if (!Object.hasOwn(upstreams, upstream))
-        addFinding(["mirror", "upstream"], unknownText("upstream is named", upstream, Object.keys(upstreams)));
-      if (!Object.hasOwn(queues, queue))
-        addFinding(["mirror", "queue"], unknownText("queue is named", queue, Object.keys(queues)));
+      addUnknown(["mirror", "upstream"], "upstream", upstream);
+      addUnknown(["mirror", "queue"], "queue", queue);
       if (queue === model.queue)
         addFinding(["mirror", "queue"], "is the model's own queue, where copies would delay the requests of callers");
       if (name.includes("*")) addFinding(["mirror", "model"], "may not contain `*`");
-      if (prices) findings.push(...priceFindingsOf(prices, [...path, "mirror", "prices"]));
+      addPrices(["mirror"], prices);
     }
     for (const [place, { upstream, model: name, prices }] of model.route.entries()) {
       if (name.includes("*") && (!isWildcard(model.id) || name.indexOf("*") < name.length - 1))
         addFinding(["route", place, "model"], "may contain `*` only at its end, and only if the id ends in `*`");
-      if (prices) findings.push(...priceFindingsOf(prices, [...path, "route", place, "prices"]));
-      if (!Object.hasOwn(upstreams, upstream))
-        addFinding(["route", place, "upstream"], unknownText("upstream is named", upstream, Object.keys(upstreams)));
+      addPrices(["route", place], prices);
+      addUnknown(["route", place, "upstream"], "upstream", upstream);
     }
     return findings;
   });
@@ -195,26 +198,16 @@ function groupFindingsOf({ groups, models, publicGroup }: CatalogueFile): Findin
       ),
     ].flatMap(({ path: own, limits = {} }): Finding[] => {
       const { budgetPerDay = 0, budgetPerMonth = Number.POSITIVE_INFINITY, onLimit, waitMs } = limits;
-      const path = ["groups", name, ...own];
-      return [
-        ...(own[0] === "tagLimits" && limits.budgetTotal !== undefined
-          ? [{ path: [...path, "budgetTotal"], text: "is not possible: the sums of tags end with their records" }]
-          : []),
-        ...(own[0] === "modelLimits"
-          ? Object.keys(limits)
-              .filter((limit) => limit.startsWith("budget"))
-              .map((limit) => ({
-                path: [...path, limit],
-                text: "is not possible: budgets are those of keys, accounts, groups and tags",
-              }))
-          : []),
-        ...(budgetPerDay > budgetPerMonth
-          ? [{ path: [...path, "budgetPerDay"], text: `is more than budgetPerMonth, which is ${budgetPerMonth}` }]
-          : []),
-        ...(waitMs !== undefined && onLimit !== "wait"
-          ? [{ path: [...path, "waitMs"], text: "is of use only with onLimit: wait" }]
-          : []),
-      ];
+      const wrong: [limit: string, text: string][] = [];
+      if (own[0] === "tagLimits" && limits.budgetTotal !== undefined)
+        wrong.push(["budgetTotal", "is not possible: the sums of tags end with their records"]);
+      if (own[0] === "modelLimits")
+        for (const limit of Object.keys(limits).filter((each) => each.startsWith("budget")))
+          wrong.push([limit, "is not possible: budgets are those of keys, accounts, groups and tags"]);
+      if (budgetPerDay > budgetPerMonth)
+        wrong.push(["budgetPerDay", `is more than budgetPerMonth, which is ${budgetPerMonth}`]);
+      if (waitMs !== undefined && onLimit !== "wait") wrong.push(["waitMs", "is of use only with onLimit: wait"]);
+      return wrong.map(([limit, text]) => ({ path: ["groups", name, ...own, limit], text }));
     }),
   ]);
   return [...unknown, ...findings];
