@@ -3,7 +3,6 @@ import { anthropicMessagesProfile } from "./anthropic-messages/profile.ts";
 import type { ConversationDialect, UpstreamDialect } from "./dialect.ts";
 import { geminiProfile } from "./gemini/profile.ts";
 import { openaiChatProfile } from "./openai-chat/profile.ts";
-import { openaiImagesProfile } from "./openai-images/profile.ts";
 import { openaiResponsesProfile } from "./openai-responses/profile.ts";
 import type { Profile, UpstreamProfile } from "./profile.ts";
 
@@ -16,5 +15,5 @@ export const profiles: Record<ConversationDialect, Profile> = {
 
 export const upstreamProfiles: Record<UpstreamDialect, UpstreamProfile> = {
   ...profiles,
-  "openai-images": openaiImagesProfile,
+  "openai-images": { authentication: "bearer", probePath: "/models" },
 };
