@@ -69,16 +69,7 @@ export const Generations = memo(function Generations({ queues }: { queues: strin
             </Button>
           )}
           {(["model", "key", "queue"] as const).map((name) => (
-            <FilterSelect
-              key={name}
-              name={name}
-              title={t[name]}
-              placeholder={`${t[name]}: ${t.any}`}
-              data={choices[name]}
-              searchable
-              size="xs"
-              w={170}
-            />
+            <FilterSelect key={name} name={name} title={t[name]} data={choices[name]} searchable size="xs" w={170} />
           ))}
         </Group>
       }
@@ -96,6 +87,7 @@ export const Generations = memo(function Generations({ queues }: { queues: strin
               columns={columns}
               rows={rows}
               minWidth={1_000}
+              chooser="generations"
               empty={<Empty title={t.none}>{t.noneWhy}</Empty>}
             />
           </>

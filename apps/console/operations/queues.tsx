@@ -28,7 +28,14 @@ export function Queues({ queues }: { queues: readonly Queue[] }) {
   const rows = queues.toSorted((a, b) => urgencyOf(b) - urgencyOf(a));
   return (
     <Section id="queues" title={t.queues}>
-      <DataTable label={t.queues} columns={useQueueColumns()} rows={rows} rowId="name" minWidth={1_000} />
+      <DataTable
+        label={t.queues}
+        columns={useQueueColumns()}
+        rows={rows}
+        rowId="name"
+        minWidth={1_000}
+        chooser="queues"
+      />
     </Section>
   );
 }

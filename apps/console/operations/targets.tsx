@@ -60,6 +60,7 @@ export function Targets({ targets }: { targets: readonly Target[] }) {
         rows={rows}
         rowId="target"
         minWidth={980}
+        chooser="targets"
         empty={<Empty title={targets.length === 0 ? t.none : t.allIdle} />}
       />
     </Section>

@@ -235,7 +235,7 @@ function useModelColumns({ group, compared }: Choice): Column<Model>[] {
       },
       amountBy("outputPerMillion"),
     ),
-    c.cell("capabilities", m.capabilities, ({ capabilities }) => capabilities.map(nameOf).join(", ")),
+    c.cell("capabilities", m.capabilities, ({ capabilities }) => capabilities.map(nameOf).join(", ") || "–"),
     c.cell("dialect", m.dialect, ({ recommendedDialect }) => recommendedDialect),
   ];
 }

@@ -66,6 +66,7 @@ function State({ state, history, isOld }: StateProps & { isOld: boolean }) {
           columns={useProcessColumns()}
           rows={state.processes.toSorted((a, b) => troubleOf(b) - troubleOf(a))}
           minWidth={920}
+          chooser="processes"
         />
       </Section>
       <Section id="stores" title={t.stores}>

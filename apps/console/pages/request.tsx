@@ -132,10 +132,10 @@ function SpanRow({ name, fromMs, tookMs, wholeMs, colour, outcome }: SpanRowProp
   const [from, to] = [Math.min(fromMs / wholeMs, 1), Math.min((fromMs + tookMs) / wholeMs, 1)];
   return (
     <Table.Tr data-call={outcome}>
-      <Table.Td style={{ whiteSpace: "nowrap" }}>{name}</Table.Td>
+      <Table.Td>{name}</Table.Td>
       <Table.Td className="number">{format.ms(fromMs)}</Table.Td>
       <Table.Td className="number">{format.ms(tookMs)}</Table.Td>
-      <Table.Td aria-hidden="true" w="34%" miw={80}>
+      <Table.Td aria-hidden="true" w="34%" miw={60}>
         <Box pos="relative" h={14}>
           <Box
             pos="absolute"

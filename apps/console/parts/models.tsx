@@ -14,6 +14,7 @@ export function useCapabilityName(): (capability: string) => string {
 
 export function Capabilities({ of }: { of: readonly string[] }) {
   const nameOf = useCapabilityName();
+  if (of.length === 0) return "–";
   return (
     <Group gap={4}>
       {of.map((capability) => (
