@@ -129,7 +129,7 @@ test("two models answer side by side, and an answer can be stopped", async () =>
   await page.getByRole("button", { name: "Stop" }).click();
   await page.getByText("Stopped.").waitFor();
   await assertAccessible(page);
-  await page.getByRole("button", { name: "New conversation" }).click();
+  await page.getByRole("button", { name: "New chat" }).click();
   assert.equal(await page.getByText("You said").count(), 0);
 });
 

@@ -29,7 +29,7 @@ export const usePlaygroundTexts = translated({
     messageHelp: "Enter sends, Shift+Enter begins a line.",
     attach: "Attach images",
     remove: "Remove the image",
-    clear: "New conversation",
+    clear: "New chat",
   },
   zh: {
     toolChoice: "工具选择",

@@ -75,7 +75,7 @@ function Content({ catalogue }: { catalogue: Catalogue }) {
   const chatModels = usable.filter(({ capabilities }) => kindOf(capabilities) === "chat").map(({ id }) => id);
   const second = isImage ? undefined : chatModels.find((id) => id === search.second);
   const dialect = knownDialect(search.dialect ?? model.recommendedDialect);
-  const select = { searchable: true, w: 220 };
+  const select = { searchable: true, w: 200 };
   return (
     <>
       {!may(me, "member") && <Alert color="gray">{t.readersOnly}</Alert>}
@@ -113,7 +113,7 @@ function Content({ catalogue }: { catalogue: Catalogue }) {
               data={dialects.map((value) => ({ value, label: dialectNames[value] }))}
               value={dialect}
               allowDeselect={false}
-              w={220}
+              w={210}
             />
           </>
         )}
@@ -280,7 +280,7 @@ function Composer({ chat }: { chat: ReturnType<typeof useChat> }) {
               {t.stop}
             </Button>
           ) : (
-            <Button size="xs" px="xs" onClick={send} disabled={!chat.maySend}>
+            <Button size="xs" px="xs" style={{ flex: "none" }} onClick={send} disabled={!chat.maySend}>
               {t.send}
             </Button>
           )}
@@ -329,7 +329,7 @@ function SettingsFields({ fields, faults, onChange }: SettingsFieldsProps) {
       variant="contained"
       multiple
       defaultValue={isWide ? ["settings"] : []}
-      style={{ flex: "1 1 240px", minWidth: 240, maxWidth: isWide ? 300 : "none" }}
+      style={{ flex: "1 1 240px", minWidth: 240, maxWidth: isWide ? 260 : "none" }}
       order={2}
     >
       <Accordion.Item value="settings">

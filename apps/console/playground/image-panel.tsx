@@ -19,7 +19,6 @@ import { useFormats } from "../app/language.tsx";
 import type { Model } from "../parts/access.tsx";
 import { CodeBlock } from "../parts/copy.tsx";
 import { FigureLine } from "../parts/facts.tsx";
-import { RequestLink } from "../parts/link.tsx";
 import { ImagePrice, imagePricesOf, pricesFor } from "../parts/models.tsx";
 import { FaultNotice } from "../parts/page.tsx";
 import { useImagePanelTexts } from "./image-panel.texts.ts";
@@ -76,7 +75,6 @@ export function ImagePanel({ model, group, wish }: ImagePanelProps) {
   const { path, body } = imageRequestOf(settings);
   const cost = <Cost requestId={run?.requestId} keyId={run?.keyId} isEnded={run !== undefined && !isBusy} />;
   const priceFigure = { name: t.price, value: <ImagePrice amounts={amounts} /> };
-  const requestFigure = { name: t.request, value: <RequestLink id={run?.requestId ?? ""} /> };
   return (
     <Stack gap="sm">
       <form onSubmit={form.onSubmit(() => void start(settings))}>
@@ -125,7 +123,6 @@ export function ImagePanel({ model, group, wish }: ImagePanelProps) {
               { name: t.time, value: format.ms(run?.durationMs ?? null) },
               ...(amounts.length === 0 ? [] : [priceFigure]),
               { name: t.cost, value: cost },
-              ...(run?.requestId === undefined ? [] : [requestFigure]),
             ]}
           />
         </Stack>

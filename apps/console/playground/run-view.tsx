@@ -118,20 +118,20 @@ export function RunFigures({ run }: { run: ShownRun | undefined }) {
         },
         { name: t.speed, value: count(speed && Math.round(speed * 10) / 10) },
         { name: t.cost, value: <Cost requestId={requestId} keyId={run?.keyId} isEnded={isEnded} /> },
-        {
-          name: t.request,
-          value: isEnded && requestId ? <RequestLink id={requestId}>{t.details}</RequestLink> : "–",
-          exact: requestId,
-        },
       ]}
     />
   );
 }
 
-/** The cost of a request, when the ledger has it. */
+/** The cost of a request, when the ledger has it; it leads to the request. */
 export function Cost({ requestId, keyId, isEnded }: CostProps) {
   const record = useCost(requestId, keyId, isEnded);
-  return <Money of={record?.cost ?? null} precision={precisionOf(record ?? {})} />;
+  if (record === null) return "–";
+  return (
+    <RequestLink id={record.id}>
+      <Money of={record.cost} precision={precisionOf(record)} />
+    </RequestLink>
+  );
 }
 
 interface CostProps {

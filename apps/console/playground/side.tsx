@@ -31,11 +31,11 @@ export function SideView({ side, title, sending, ...rest }: SideViewProps) {
   return (
     <Paper withBorder p="sm" style={{ flex: "1 1 320px", minWidth: 0 }}>
       <Tabs value={chosen} onChange={(value) => onTab(value ?? "answer")} keepMounted={false}>
-        <Group justify="space-between" align="center">
-          <Text fw={600} truncate title={title}>
+        <Group justify="space-between" align="center" wrap="nowrap">
+          <Text fw={600} miw={0} truncate title={title}>
             {title}
           </Text>
-          <Tabs.List>
+          <Tabs.List style={{ flex: "none" }}>
             <Tabs.Tab value="answer">{t.answer}</Tabs.Tab>
             <Tabs.Tab value="request">{t.request}</Tabs.Tab>
             <Tabs.Tab value="events">{t.events}</Tabs.Tab>
