@@ -26,6 +26,11 @@ const { control, gateway } = browser;
 const minuteMs = 60_000;
 const hour = 3_600_000;
 const now = Date.now();
+const keyIds: string[] = [];
+for (const name of ["website", "support-bot", "nightly-report"]) {
+  const made = await control.call("POST", "/keys", { account: "default", name, group: "default", tags: [name] });
+  keyIds.push(((await made.json()) as { id: string }).id);
+}
 const wave = (index: number) => 1 + Math.sin(index / 6) ** 2;
 await record(
   browser,
@@ -36,7 +41,7 @@ await record(
     return {
       model,
       modelAnswered: model,
-      keyId: `key_${index % 3}`,
+      keyId: keyIds[index % keyIds.length] as string,
       receivedAt: now - Math.floor(((index * 7) % 168) * hour * wave(index) * 0.5),
       inputTokens,
       cachedInputTokens: index % 3 === 0 ? 256 : 0,
@@ -47,12 +52,18 @@ await record(
     };
   }),
 );
-for (const name of ["website", "support-bot", "nightly-report"])
-  await control.call("POST", "/keys", { account: "default", name, group: "default", tags: [name] });
 
+/** On a busy machine a picture is late. */
+const patientMs = 10 * minuteMs;
+const screen = { viewport: { width: 1280, height: 860 }, timeoutMs: patientMs };
+
+/** Stands below each plot. */
+const figures = "Show figures";
 const take = async (name: string, path: string, ready: string, options: Parameters<typeof browser.open>[1] = {}) => {
-  await using opened = await browser.open(path, { viewport: { width: 1280, height: 860 }, ...options });
+  await using opened = await browser.open(path, { ...screen, ...options });
   await opened.page.getByText(ready).first().waitFor();
+  // A plot is drawn by code that is loaded with the first one.
+  if (ready === figures) await opened.page.locator("canvas").waitFor();
   await opened.page.waitForLoadState("networkidle");
   await opened.page.screenshot({ path: join(directory, `${name}.png`), animations: "disabled" });
 };
@@ -60,9 +71,9 @@ const take = async (name: string, path: string, ready: string, options: Paramete
 await take("start", "/", "Call a model");
 await take("keys", "/keys", "nightly-report");
 await take("models", "/models", "claude-opus-4-6");
-await take("usage", "/usage?range=7d", "Show figures");
-await take("usage-dark", "/usage?range=7d", "Show figures", { colorScheme: "dark" });
-await take("requests", "/requests?range=24h", "Show figures");
+await take("usage", "/usage?range=7d", figures);
+await take("usage-dark", "/usage?range=7d", figures, { colorScheme: "dark" });
+await take("requests", "/requests?range=24h", figures);
 const response = await gateway.post({ model: models[0], messages: [{ role: "user", content: "Hello" }] });
 await response.text();
 const path = `/usage/records/${response.headers.get("x-request-id")}`;
@@ -95,12 +106,12 @@ async function createBatch(lines: number): Promise<string> {
   return (await client.batches.create(batch)).id;
 }
 const short = await createBatch(24);
-await until("a batch is over", async () => (await client.batches.retrieve(short)).status === "completed", minuteMs);
+await until("a batch is over", async () => (await client.batches.retrieve(short)).status === "completed", patientMs);
 const long = await createBatch(300);
 await until(
   "a part is done",
   async () => ((await client.batches.retrieve(long)).request_counts?.completed ?? 0) > 30,
-  minuteMs,
+  patientMs,
 );
 await take("batches", "/batches", "Completed with errors");
 await take("batch", `/batches/${long}`, "Failed requests");
@@ -127,7 +138,7 @@ await put("models/llama-4-maverick", {
 });
 await take("route", "/catalogue/models/llama-4-maverick", "75% of the requests");
 {
-  await using opened = await browser.open("/catalogue?tab=upstreams", { viewport: { width: 1280, height: 860 } });
+  await using opened = await browser.open("/catalogue?tab=upstreams", screen);
   await opened.page.getByRole("button", { name: "Add an upstream" }).click();
   await opened.page.getByRole("button", { name: "OpenRouter" }).waitFor();
   await opened.page.screenshot({ path: join(directory, "vendors.png"), animations: "disabled" });

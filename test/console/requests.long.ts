@@ -45,6 +45,30 @@ test("a long log loads as it is scrolled, and draws only what is in sight", asyn
   assert.deepEqual(times, newestFirst);
 });
 
+test("on a phone the rows are cards, which load as they are scrolled, and filters are folded", async () => {
+  await using opened = await browser.open("/requests?account=long-log", { viewport: { width: 390, height: 844 } });
+  const { page } = opened;
+  await page.getByText("100 loaded").waitFor();
+  const width = await page.locator(log).evaluate(({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth]);
+  assert.equal(width[0], width[1], "nothing is beside the screen");
+  await until("more are loaded", async () => {
+    await page.locator(log).evaluate((element) => {
+      element.scrollTop = element.scrollHeight;
+    });
+    return page.getByText("300 loaded").isVisible();
+  });
+  const places = await page
+    .locator(`${log} tbody tr[data-index]`)
+    .evaluateAll((rows) => rows.map((row) => row.getBoundingClientRect()).map(({ top, bottom }) => [top, bottom]));
+  assert.ok(places.length > 3 && places.length < 60, `${places.length} cards`);
+  for (const [place, [top = 0]] of places.entries())
+    assert.ok(place === 0 || Math.abs(top - (places[place - 1]?.[1] ?? 0)) < 2, "a card begins where one ends");
+  const model = page.getByRole("combobox", { name: "Model" });
+  assert.equal(await model.isVisible(), false);
+  await page.getByRole("button", { name: "Filters (1)" }).click();
+  await model.waitFor();
+});
+
 test("filters narrow the log, and a drag over the plot narrows its range", async () => {
   await record(browser, "filtered-log", [
     { receivedAt: now - 1_000 },

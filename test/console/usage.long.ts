@@ -27,6 +27,8 @@ await record(
 interface Sums {
   total: { requests: number; cost: string; margin: string; inputTokens: number };
 }
+/** With ordinary spaces. */
+const plain = (text: string) => text.replaceAll("\u202f", " ");
 const page = (more = "") => `/usage?account=${account}&range=7d${more}`;
 
 test("the total of the table, the tiles and the CSV are those of the API", async () => {
@@ -131,6 +133,45 @@ test("a view is saved, opened in another browser, shared, and removed after a qu
   await other.getByRole("dialog").waitFor({ state: "hidden" });
   await other.getByRole("button", { name: "Views" }).click();
   await other.getByText("No saved views yet").waitFor();
+});
+
+test("amounts that are unknown are dashes, and sums without them say so", async () => {
+  const one = { receivedAt: now, cost: "2000000000", upstreamCost: "500000000", cachedInputTokens: 0 };
+  const of = (model: string, more: object) => ({ ...one, model, modelAnswered: model, ...more });
+  await browser.addAccount("unknown-amounts");
+  await record(browser, "unknown-amounts", [
+    of("known", {}),
+    of("unknown", { upstreamCost: null }),
+    of("searches", { otherUnits: [["webSearches", 1, null]] }),
+  ]);
+  await using opened = await browser.open("/usage?account=unknown-amounts&range=7d");
+  const { page: tab } = opened;
+  const rowOf = async (name: string) =>
+    (await tab.locator("tr", { hasText: name }).locator("td").allTextContents()).slice(1, 4).map(plain);
+  await tab.locator("[data-total=cost]").waitFor();
+  assert.deepEqual(await rowOf("known"), ["$2.00", "$0.50", "$1.50"]);
+  assert.deepEqual(await rowOf("unknown"), ["$2.00", "–", "–"]);
+  assert.deepEqual(await rowOf("searches"), ["≥ $2.00", "$0.50", "≈ $1.50"]);
+  assert.deepEqual(await rowOf("Total"), ["≥ $6.00", "≥ $1.00", "≈ $3.00"]);
+  const tile = (name: string) => tab.locator(`[data-measure=${name}]`).textContent();
+  assert.equal(plain((await tile("cost")) ?? ""), "≥ $6.00");
+  assert.equal(await tile("cacheSaving"), "–");
+  await tab.goto(`${browser.control.url}/accounts/unknown-amounts/statement`);
+  await tab.getByRole("row", { name: "searches 1 10 5 ≥ $2.00" }).waitFor();
+  await tab.getByText("≥ at least; a part is unknown").first().waitFor();
+});
+
+test("the columns that a person hides stay hidden", async () => {
+  await using opened = await browser.open(page());
+  const { page: tab } = opened;
+  const failed = tab.getByRole("columnheader", { name: "Failed" });
+  await failed.waitFor();
+  await tab.getByRole("button", { name: "Columns" }).click();
+  await tab.getByRole("menuitemcheckbox", { name: "Failed" }).click();
+  await failed.waitFor({ state: "detached" });
+  await tab.reload();
+  await tab.getByRole("columnheader", { name: "Requests" }).waitFor();
+  assert.equal(await failed.count(), 0);
 });
 
 test("an account without usage says so", async () => {

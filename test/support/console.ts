@@ -13,13 +13,13 @@ import type { TestControl } from "./control.ts";
 import { type FilesGateway, startFilesGateway } from "./files.ts";
 import type { Gateway, GatewayOptions } from "./gateway.ts";
 
-const timeoutMs = 30_000;
-
 export interface OpenOptions extends BrowserContextOptions {
   /** Signs an operator in first. Default: true. */
   isSignedIn?: boolean;
   /** Console errors that the test causes on purpose. */
   expected?: RegExp;
+  /** The bound of each wait. */
+  timeoutMs?: number;
 }
 
 /**
@@ -68,7 +68,7 @@ export async function startConsole(
     gateway: files.gateway,
     control: files.control,
     addAccount: files.addAccount,
-    async open(path, { isSignedIn = true, expected, ...contextOptions } = {}) {
+    async open(path, { isSignedIn = true, expected, timeoutMs = 30_000, ...contextOptions } = {}) {
       const context = await browser.newContext({ locale: "en-US", ...contextOptions });
       context.setDefaultTimeout(timeoutMs);
       const page = await context.newPage();
