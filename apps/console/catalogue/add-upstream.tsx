@@ -137,7 +137,7 @@ function UpstreamForm({ entries, vendor, onBack, onClose }: UpstreamFormProps) {
           <Button variant="subtle" onClick={onBack}>
             {t.back}
           </Button>
-          <Button type="submit" loading={save.isBusy} disabled={!isReady}>
+          <Button type="submit" loading={save.isBusy} disabled={!isReady || trial.isBusy}>
             {ticked.size > 0 ? t.saveWith(ticked.size) : t.saveWithout}
           </Button>
         </Group>

@@ -77,10 +77,11 @@ export function useNewUpstream(entries: Entries, vendor: Vendor) {
   const trial = useAction(async () => {
     const body: Trial = { upstream, ...(hasCredential && { value: credential }) };
     const offered = await call("fetchModels", { body });
-    setTicked(new Set(offered.items.filter(({ state }) => state === "new").map((model) => model.name)));
     const model = testModel.trim() || cheapestOf(offered.items);
     const isRefused = offered.outcome !== "ok" && model === undefined;
     const test = isRefused ? undefined : await call("testUpstream", { body: { ...body, ...(model && { model }) } });
+    // With the result of the test, so that the buttons below move once.
+    setTicked(new Set(offered.items.filter(({ state }) => state === "new").map(({ name }) => name)));
     return { offered, test, model };
   });
   const save = useAction(async () => {
