@@ -8,6 +8,8 @@ export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 5_000,
+      // The gateway may be on this machine, whatever the browser says of its network.
+      networkMode: "always",
       // Errors of the caller do not pass by themselves.
       retry: (count, error) => count < retriesMax && !(error instanceof ApiFault && error.status < 500),
     },

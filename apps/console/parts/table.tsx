@@ -458,15 +458,13 @@ function ColumnMenu<Row extends object>({
         {choices.map(({ id = "", header }) => {
           const isShown = !hidden.includes(id);
           return (
-            <Menu.Item
+            <Menu.CheckboxItem
               key={id}
-              role="menuitemcheckbox"
-              aria-checked={isShown}
-              leftSection={<span aria-hidden="true">{isShown ? "✓" : "\u2003"}</span>}
-              onClick={() => setHidden(isShown ? [...hidden, id] : hidden.filter((each) => each !== id))}
+              checked={isShown}
+              onChange={() => setHidden(isShown ? [...hidden, id] : hidden.filter((each) => each !== id))}
             >
               {String(header)}
-            </Menu.Item>
+            </Menu.CheckboxItem>
           );
         })}
       </Menu.Dropdown>

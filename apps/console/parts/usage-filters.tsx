@@ -223,4 +223,7 @@ export function usePeriodNow(): number {
   return now;
 }
 
-const halfHourNow = () => Date.now() - (Date.now() % 1_800_000);
+function halfHourNow(): number {
+  const now = Date.now();
+  return now - (now % 1_800_000);
+}
