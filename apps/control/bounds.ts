@@ -326,6 +326,11 @@ export const lineDrainMs = 5_000;
 export const vendorFindMs = 60_000;
 /** How often a vendor's batch is submitted that the vendor did not have. */
 export const vendorSubmissionsMax = 2;
+/**
+ * Readings of a vendor's answers in a row that bring none. The pause before each is twice the one
+ * before: about an hour in all, if the state is asked for every minute.
+ */
+export const vendorReadsMax = 6;
 /** So long before the end of the completion window, lines without an answer run one by one. */
 export const vendorReserveMs = 2 * 3_600_000;
 /** Inputs that one process checks for the console at the same time. */

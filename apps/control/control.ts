@@ -30,7 +30,6 @@ import { startAlerts } from "./alerts/start.ts";
 import type { ConsoleOptions } from "./api/console.ts";
 import { createApi } from "./api/server.ts";
 import { identifyBy } from "./api/tokens.ts";
-import type { BatchService } from "./batches/context.ts";
 import { batchErrorHandlers } from "./batches/error-groups.ts";
 import { batchHandlers } from "./batches/handlers.ts";
 import { openBatches } from "./batches/service.ts";
@@ -196,7 +195,10 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   opened.defer(() => webhooks.close());
   const auditRetention = startAuditRetention({ database, days: () => settings.current().auditDays, clock, log });
   opened.defer(() => auditRetention.close());
-  registerControlMetrics(registry, { ledger, projection, redis });
+  registerControlMetrics(registry, {
+    ...{ ledger, projection, redis },
+    vendorFailures: () => batches?.vendorFailures() ?? 0,
+  });
   registerCatalogueMetrics(registry, catalogue);
   let address = config.url;
   const signIn = opened.use(
@@ -216,7 +218,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const changed = (account: string) => projection.projectAccount(account);
   const identify = async (request: FastifyRequest) => (await byToken(request)) ?? signIn.identify(request);
   let files: FileStore | undefined;
-  let batches: BatchService | undefined;
+  let batches: ReturnType<typeof openBatches>;
   const internal =
     config.internalSecret === undefined
       ? undefined

@@ -10,9 +10,14 @@ export interface ControlReadings {
   ledger: Pick<Ledger, "counts" | "budgets" | "lagSeconds" | "invalidRecords">;
   projection: Pick<KeyProjection, "isBehind">;
   redis: Redis;
+  /** Vendors' batches that have left lines unanswered. */
+  vendorFailures(): number;
 }
 
-export function registerControlMetrics(registry: Registry, { ledger, projection, redis }: ControlReadings): void {
+export function registerControlMetrics(
+  registry: Registry,
+  { ledger, projection, redis, vendorFailures }: ControlReadings,
+): void {
   const { counter, gauge } = readMetrics(registry);
   counter("sluice_ledger_records_total", "Usage records that this process has stored.", () => ledger.counts.inserted);
   counter(
@@ -31,6 +36,11 @@ export function registerControlMetrics(registry: Registry, { ledger, projection,
     () => ledger.invalidRecords(),
   );
   gauge("sluice_keys_behind", "1 while Redis may lack a change of keys.", () => Number(projection.isBehind));
+  counter(
+    "sluice_vendor_batches_failed_total",
+    "Batches of vendors that were refused, failed, or left requests unanswered, which this process then ran one by one. Its log has the reasons.",
+    vendorFailures,
+  );
   const state = () => readRedisState(redis);
   gauge("sluice_redis_memory_bytes", "Memory that Redis uses. NaN while Redis is away.", () =>
     state().then(({ memoryBytes }) => memoryBytes),

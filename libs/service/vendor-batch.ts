@@ -37,6 +37,7 @@ export type VendorBatchCall = {
   | { action: "delete"; id: string }
 );
 
+/** A `reason` is for the log: the vendor's codes, and nothing that a caller has sent. */
 export type VendorBatchAnswer =
   | { kind: "submitted"; id: string }
   /** The vendor has no batch with this name. */
@@ -44,10 +45,13 @@ export type VendorBatchAnswer =
   /** A batch that runs may be the one with this name. */
   | { kind: "unclear" }
   /** The vendor takes no such batch. */
-  | { kind: "refused"; message: string }
+  | { kind: "refused"; reason: string }
   | { kind: "running" }
-  /** The answers to these requests are in Redis. `isWhole`: no wanted one is left at the vendor. */
-  | { kind: "ended"; places: readonly number[]; isWhole: boolean }
+  /**
+   * The answers to these requests are in Redis. `isWhole`: no wanted one is left at the vendor.
+   * `reason`: why the vendor has not answered all.
+   */
+  | { kind: "ended"; places: readonly number[]; isWhole: boolean; reason?: string }
   | { kind: "deleted" }
-  /** The call failed, and may have had an effect. */
-  | { kind: "unknown"; message: string };
+  /** The call failed, and may have had an effect. `isOver`: only the answers cannot be read. */
+  | { kind: "unknown"; reason: string; isOver?: boolean };

@@ -54,6 +54,8 @@ export class BatchRunner {
   readonly #batches = new Map<Batch, Promise<void>>();
   readonly #tasks: PeriodicTask[];
   readonly #main: PeriodicTask;
+  /** Vendors' batches that have left lines unanswered, for metrics. */
+  vendorFailures = 0;
   #isClosing = false;
   #isWoken = false;
 
@@ -153,7 +155,10 @@ export class BatchRunner {
       if (claim === undefined) return;
       const pause = this.#pauses.get(claim.batch.id) ?? { until: Number.NEGATIVE_INFINITY };
       this.#pauses.set(claim.batch.id, pause);
-      const run = new ChunkRun({ ...this.#options, slots: this.#slots, wake: this.wake }, { ...claim, pause });
+      const run = new ChunkRun(
+        { ...this.#options, slots: this.#slots, wake: this.wake, vendorFailed: () => this.vendorFailures++ },
+        { ...claim, pause },
+      );
       const running = run
         .run()
         .catch((error) =>

@@ -5,6 +5,7 @@
  */
 import { once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
+import type { Logger } from "pino";
 import type { Clock } from "#service/clock.ts";
 import type { VendorBatchAnswer, VendorBatchCall } from "#service/vendor-batch.ts";
 import {
@@ -13,6 +14,7 @@ import {
   segmentBytesMax,
   segmentEveryMs,
   vendorFindMs,
+  vendorReadsMax,
   vendorReserveMs,
   vendorSubmissionsMax,
 } from "../bounds.ts";
@@ -55,6 +57,9 @@ export interface ChunkRunDeps {
   vendors: VendorBatches;
   slots: LineSlots;
   clock: Clock;
+  log: Logger;
+  /** Called when a vendor's batch has left lines unanswered. */
+  vendorFailed(): void;
   /** Called when no line waits any more. */
   wake(): void;
 }
@@ -443,7 +448,7 @@ export class ChunkRun {
     // First, so that it is looked for if this process or the worker ends now.
     await this.#setVendor(submitted);
     const answer = await this.#callVendor({ ...vendor, action: "submit" });
-    if (answer.kind === "refused") await this.#setVendor({ ...submitted, isOver: true });
+    if (answer.kind === "refused") await this.#giveUp(submitted, answer.reason);
     if (answer.kind === "submitted") await this.#setVendor({ ...submitted, id: answer.id });
     if (answer.kind === "refused") return undefined;
     return answer.kind === "submitted" ? vendors.pollMs : vendorFindMs;
@@ -458,7 +463,7 @@ export class ChunkRun {
     if (answer.kind === "submitted") await this.#setVendor({ ...vendor, id: answer.id });
     else if (answer.kind === "absent" && vendor.submissions < vendorSubmissionsMax) return this.#submit(vendor);
     else if (answer.kind === "absent" || answer.kind === "refused" || isVain)
-      await this.#setVendor({ ...vendor, isOver: true });
+      await this.#giveUp(vendor, "reason" in answer ? answer.reason : `it is ${answer.kind} at the vendor`);
     else return this.#deps.vendors.pollMs;
     return undefined;
   }
@@ -469,20 +474,41 @@ export class ChunkRun {
       name,
       target: { upstream, model },
     } = vendor;
+    const { pollMs } = this.#deps.vendors;
     for (;;) {
       const places = vendor.places.filter((place) => !this.#done.has(place));
       const answer = await this.#callVendor({ ...vendor, action: "read", id, places, cancels: this.#endsVendor });
+      const failedReads = (this.#vendor?.failedReads ?? 0) + 1;
+      const isUnreadable = answer.kind === "unknown" && answer.isOver === true;
       const isOpen = answer.kind === "running" || answer.kind === "unknown";
-      if (isOpen && this.#mayWait) return this.#deps.vendors.pollMs;
+      if (isOpen && this.#mayWait && !(isUnreadable && failedReads >= vendorReadsMax)) {
+        if (!isUnreadable) return pollMs;
+        await this.#setVendor({ ...vendor, failedReads });
+        return pollMs * 2 ** failedReads;
+      }
       if (answer.kind === "ended") {
         await this.#runLines(lines, answer.places, { name, answeredBy: { upstream, model } });
-        if (!answer.isWhole && answer.places.length > 0) continue;
+        if (!answer.isWhole && answer.places.length > 0) {
+          await this.#setVendor({ ...vendor, failedReads: 0 });
+          continue;
+        }
       }
       // Files that are left here are deleted by the vendor in time.
       await this.#callVendor({ ...vendor, action: "delete", id });
-      await this.#setVendor({ ...vendor, isOver: true });
+      if ("reason" in answer && answer.reason !== undefined) await this.#giveUp(vendor, answer.reason);
+      else await this.#setVendor({ ...vendor, isOver: true });
       return undefined;
     }
+  }
+
+  /** The lines that the vendor has not answered run one by one. */
+  async #giveUp(vendor: VendorBatch, reason: string): Promise<void> {
+    const { log, vendorFailed } = this.#deps;
+    const { batch, chunk } = this.#source;
+    const { upstream } = vendor.target;
+    log.warn({ batch: batch.id, chunk: chunk.place, upstream, reason }, "a vendor's batch has left lines unanswered");
+    vendorFailed();
+    await this.#setVendor({ ...vendor, isOver: true });
   }
 
   /** Rejects when the run ends. */
@@ -491,9 +517,12 @@ export class ChunkRun {
     signal.throwIfAborted();
     const over = new AbortController();
     const ended = once(signal, "abort", { signal: over.signal }).then(() => Promise.reject(signal.reason));
-    const answer = this.#deps.vendors
-      .call(call)
-      .catch((error): VendorBatchAnswer => ({ kind: "unknown", message: String(error) }));
+    const answer = this.#deps.vendors.call(call).catch(
+      (error): VendorBatchAnswer => ({
+        kind: "unknown",
+        reason: String((error as { code?: unknown }).code ?? "Redis is away"),
+      }),
+    );
     return Promise.race([answer, ended]).finally(() => over.abort());
   }
 

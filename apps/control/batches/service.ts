@@ -69,7 +69,7 @@ export function openBatches(
     clock,
     log,
   }: BatchServiceOptions,
-): (BatchService & AsyncDisposable) | undefined {
+): (BatchService & AsyncDisposable & { vendorFailures(): number }) | undefined {
   const { ingressUrl, batchConcurrency, batchLinesMax, accountBatchesMax, accountBatchTokensMax } = config;
   if (ingressUrl === "") {
     for (const url of ["/openai/batches", "/anthropic/messages/batches", "/gemini/batches"].flatMap((url) => [
@@ -112,6 +112,7 @@ export function openBatches(
   addGeminiBatchRoutes(server, service);
   return {
     ...service,
+    vendorFailures: () => runner.vendorFailures,
     async [Symbol.asyncDispose]() {
       await runner.close();
       await sender[Symbol.asyncDispose]();

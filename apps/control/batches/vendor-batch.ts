@@ -27,6 +27,8 @@ export interface VendorBatch {
   id: string | null;
   /** Its answers are stored; lines without one run one by one. */
   isOver: boolean;
+  /** Readings of its answers that brought none, since one that did. */
+  failedReads?: number;
   /** Runs of the chunk that ended to wait for the vendor. */
   waits: number;
   /** The last of them: it and those before it have left no objects. */
@@ -61,10 +63,10 @@ export const vendorBatchesOf = (
   async call(request) {
     const now = clock.epoch();
     const worker = readyWorkerIn(await readProcessReports(redis, keyspace, now), now);
-    if (worker === undefined) return { kind: "unknown", message: "no worker runs" };
+    if (worker === undefined) return { kind: "unknown", reason: "no worker runs" };
     const call = { kind: vendorBatchKind, request };
     const answer = await callWorker<VendorBatchAnswer>({ redis, keyspace }, worker, call);
-    return answer ?? { kind: "unknown", message: "the worker did not answer in time" };
+    return answer ?? { kind: "unknown", reason: "the worker did not answer in time" };
   },
   pollMs,
 });

@@ -49,11 +49,11 @@ export const anthropicBatches: VendorBatchApi = {
     return undefined;
   },
 
-  async isRunning(calls, id, cancels) {
+  async stateOf(calls, id, cancels) {
     const { processing_status: status } = await calls.call({ method: "GET", path: pathOf(id) });
-    if (status === "ended") return false;
+    if (status === "ended") return { isRunning: false };
     if (cancels && status !== "canceling") await calls.call({ method: "POST", path: `${pathOf(id)}/cancel` });
-    return true;
+    return { isRunning: true };
   },
 
   readAnswers: (calls, id, take) =>

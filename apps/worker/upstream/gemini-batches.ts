@@ -3,7 +3,7 @@ import { elementsOf } from "#wire/elements.ts";
 import { listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { memberSpanOf } from "#wire/json/spans.ts";
 import { vendorAnswerBytesMax, vendorCallBytesMax, vendorPagesMax } from "../bounds.ts";
-import { placeIn, type VendorAnswerLine, type VendorBatchApi } from "./vendor-calls.ts";
+import { placeIn, reasonOf, type VendorAnswerLine, type VendorBatchApi } from "./vendor-calls.ts";
 
 const callForm = /^(\/models\/.+):generateContent$/;
 const pageSize = 100;
@@ -38,11 +38,13 @@ export const geminiBatches: VendorBatchApi = {
   },
 
   /** An operation that is over has all its answers, so only its state is read. */
-  async isRunning(calls, id, cancels) {
-    const { done } = await calls.call({ method: "GET", path: `/${id}?fields=done,metadata/state` });
-    if (done === true) return false;
+  async stateOf(calls, id, cancels) {
+    const { done, metadata } = await calls.call({ method: "GET", path: `/${id}?fields=done,metadata/state` });
+    const { state } = objectOf(metadata);
+    const hasFailed = typeof state === "string" && /FAILED|EXPIRED/.test(state);
+    if (done === true) return { isRunning: false, ...(hasFailed && { reason: reasonOf(state, undefined) }) };
     if (cancels) await calls.call({ method: "POST", path: `/${id}:cancel`, body: Buffer.from("{}") });
-    return true;
+    return { isRunning: true };
   },
 
   readAnswers: (calls, id, take) =>

@@ -1,12 +1,13 @@
 /** OpenAI's batches, and those of vendors with the same: https://platform.openai.com/docs/api-reference/batch */
 import { randomUUID } from "node:crypto";
-import { isObject, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { isObject, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { memberSpanOf } from "#wire/json/spans.ts";
 import { linesOf } from "#wire/lines.ts";
 import { vendorAnswerBytesMax, vendorPagesMax } from "../bounds.ts";
 import {
   idIn,
   placeIn,
+  reasonOf,
   type VendorAnswerLine,
   type VendorBatchApi,
   type VendorCalls,
@@ -56,12 +57,14 @@ export const openAiBatches: VendorBatchApi = {
     return undefined;
   },
 
-  async isRunning(calls, id, cancels) {
+  async stateOf(calls, id, cancels) {
     const path = pathOf("batches", id);
-    const { status } = await calls.call({ method: "GET", path });
-    if (finalStates.has(status)) return false;
+    const { status, errors } = await calls.call({ method: "GET", path });
+    if (status === "completed" || status === "cancelled") return { isRunning: false };
+    if (status === "failed" || status === "expired")
+      return { isRunning: false, reason: reasonOf(status, listOf(objectOf(errors).data)[0]) };
     if (cancels && status !== "cancelling") await calls.call({ method: "POST", path: `${path}/cancel` });
-    return true;
+    return { isRunning: true };
   },
 
   async readAnswers(calls, id, take) {
@@ -87,8 +90,6 @@ async function deleteFile(calls: VendorCalls, id: unknown): Promise<void> {
     if (!(error instanceof VendorRefusal && error.status === 404)) throw error;
   });
 }
-
-const finalStates: ReadonlySet<unknown> = new Set(["failed", "completed", "expired", "cancelled"]);
 
 const pathOf = (kind: "files" | "batches", id: unknown): string => `/${kind}/${encodeURIComponent(String(id))}`;
 

@@ -27,6 +27,7 @@ import { geminiBatches } from "./gemini-batches.ts";
 import { openAiBatches } from "./openai-batches.ts";
 import type { UpstreamRequest, Upstreams } from "./upstreams.ts";
 import {
+  reasonOf,
   type VendorBatchApi,
   type VendorCalls,
   VendorRefusal,
@@ -117,16 +118,16 @@ export class VendorBatches {
     const api = upstream && apiOf(upstream);
     // A batch that the vendor has is read also when the catalogue does not allow further ones.
     if (upstream === undefined || api === undefined || (call.action === "submit" && !upstream.batchApi))
-      return { kind: "refused", message: "The catalogue has no such upstream with `batchApi` any more." };
+      return { kind: "refused", reason: "the catalogue has no such upstream with `batchApi` any more" };
     try {
       return await this.#run(call, api, this.#callsOf(upstream, call.target));
     } catch (error) {
       if (error instanceof VendorUnclear) return { kind: "unclear" };
-      const message = error instanceof Error ? error.message : String(error);
+      const reason = error instanceof VendorRefusal ? error.message : reasonOf("failed", { code: codeOf(error) });
       const status = error instanceof VendorRefusal ? error.status : 0;
       // A credential that is refused for a time does not end a batch that runs.
       const isRefused = status === 404 || (call.action === "submit" && status >= 400 && status < 500 && status !== 429);
-      return { kind: isRefused ? "refused" : "unknown", message };
+      return { kind: isRefused ? "refused" : "unknown", reason };
     }
   }
 
@@ -141,7 +142,7 @@ export class VendorBatches {
             field === vendorTargetField || field === bytesField ? [] : [[Number(field), body] as const],
           ),
         );
-        if (requests.size === 0) return { kind: "refused", message: "Redis has lost the requests." };
+        if (requests.size === 0) return { kind: "refused", reason: "Redis has lost the requests" };
         return { kind: "submitted", id: await api.submit(calls, { name, target, requests }) };
       }
       case "find": {
@@ -149,7 +150,6 @@ export class VendorBatches {
         return id === undefined ? { kind: "absent" } : { kind: "submitted", id };
       }
       case "read":
-        if (await api.isRunning(calls, call.id, call.cancels)) return { kind: "running" };
         return this.#read(call, api, calls);
       case "delete":
         await api.delete(calls, call.id);
@@ -162,11 +162,13 @@ export class VendorBatches {
 
   /** Puts as many answers into Redis as it may have of a batch at once. */
   async #read(
-    { name, id, places }: Extract<VendorBatchCall, { action: "read" }>,
+    { name, id, places, cancels }: Extract<VendorBatchCall, { action: "read" }>,
     api: VendorBatchApi,
     calls: VendorCalls,
   ): Promise<VendorBatchAnswer> {
     const { redis, keyspace } = this.#options;
+    const { isRunning, reason } = await api.stateOf(calls, id, cancels);
+    if (isRunning) return { kind: "running" };
     const key = keyspace.vendorAnswers(name);
     const wanted = new Set(places);
     const stored: number[] = [];
@@ -182,24 +184,30 @@ export class VendorBatches {
       stored.push(place);
       return true;
     });
-    await reading.catch((error) => {
-      // Answers before the break are taken, so that the next reading begins with others.
-      if (stored.length === 0) throw error;
-      isWhole = false;
-    });
+    const failure: unknown = await reading.then(
+      () => undefined,
+      (error) => error ?? new Error(),
+    );
+    // Answers before the break are taken, so that the next reading begins with others.
+    if (failure !== undefined && stored.length === 0)
+      return { kind: "unknown", reason: reasonOf("failed", { code: codeOf(failure) }), isOver: true };
+    isWhole &&= failure === undefined;
     if (stored.length > 0) await redis.pexpire(key, vendorRequestsLifeMs);
-    return { kind: "ended", places: stored, isWhole };
+    return { kind: "ended", places: stored, isWhole, ...(reason !== undefined && { reason }) };
   }
 
   #callsOf(upstream: CatalogueUpstream, { credential, headers: own }: VendorTarget): VendorCalls {
     const { upstreams } = this.#options;
+    const names = credentialNamesOf(upstream);
+    // One that the upstream does not have any more may have been replaced for the same account.
+    const present = credential !== null && names.includes(credential) ? credential : names[0];
     const send = <Result>(
       { headers, ...request }: VendorRequest,
       read: (response: { status: number; body: Readable }) => Promise<Result>,
     ) =>
       upstreams.during(
         upstream,
-        credential ?? undefined,
+        present,
         { ...request, headers: { ...own, ...headers }, timeoutMs: vendorCallMs },
         read,
       );
@@ -207,20 +215,23 @@ export class VendorBatches {
       call: (request) =>
         send(request, async ({ status, body }) => {
           const text = await textOf(body);
-          if (status < 200 || status > 299) throw new VendorRefusal(status, text.slice(0, vendorMessageMax));
+          if (status < 200 || status > 299) throw new VendorRefusal(status, text);
           return JSON.parse(text || "{}") as Record<string, unknown>;
         }),
       read: (request, read) =>
         send(request, async ({ status, body }) => {
-          if (status < 200 || status > 299)
-            throw new VendorRefusal(status, (await textOf(body)).slice(0, vendorMessageMax));
+          if (status < 200 || status > 299) throw new VendorRefusal(status, await textOf(body));
           return read(body);
         }),
     };
   }
 }
 
-const vendorMessageMax = 300;
+/** The code of an error of the system, or its kind. */
+const codeOf = (error: unknown): unknown => {
+  const { code, name } = error as { code?: unknown; name?: unknown };
+  return code ?? name;
+};
 
 /** Rejects if there are too many bytes. */
 async function textOf(body: Readable): Promise<string> {

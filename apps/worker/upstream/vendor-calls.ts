@@ -1,6 +1,7 @@
 /** The API of a vendor's batches, as each vendor's module implements it. */
 import type { Readable } from "node:stream";
 import type { VendorTarget } from "#service/vendor-batch.ts";
+import { objectOf, parsedObject } from "#wire/json/parse.ts";
 import type { UpstreamRequest } from "./upstreams.ts";
 
 export interface VendorRequest {
@@ -22,10 +23,22 @@ export interface VendorCalls {
 export class VendorRefusal extends Error {
   readonly status: number;
 
+  /** `text`: the body of the answer. */
   constructor(status: number, text: string) {
-    super(`${status} ${text}`);
+    const { error } = parsedObject(Buffer.from(text)) ?? {};
+    super(reasonOf(status, error));
     this.status = status;
   }
+}
+
+/** For the log. A vendor's text may repeat what a caller has sent; its codes do not. */
+export function reasonOf(state: unknown, error: unknown): string {
+  const { code, status, type } = objectOf(error);
+  const words = [state, ...[code, status, type].filter((word) => typeof word === "string").slice(0, 1)];
+  return words
+    .map(String)
+    .filter((word) => /^[\w.-]{1,60}$/.test(word))
+    .join(" ");
 }
 
 /** The vendor's id of what a call has created. Rejects an answer without one. */
@@ -54,6 +67,12 @@ export interface VendorAnswerLine {
   body: Buffer;
 }
 
+export interface VendorBatchState {
+  isRunning: boolean;
+  /** Why it has ended without all answers. */
+  reason?: string;
+}
+
 export interface VendorBatchApi {
   /** Whether the vendor's batches take a request. */
   takes(request: Pick<UpstreamRequest, "path" | "headers">): boolean;
@@ -64,8 +83,8 @@ export interface VendorBatchApi {
    * `submittedAt` is in epoch milliseconds. Rejects with VendorUnclear if only time can tell.
    */
   find(calls: VendorCalls, name: string, submittedAt: number): Promise<string | undefined>;
-  /** Whether it runs. Asks for its end if it does and `cancels`. */
-  isRunning(calls: VendorCalls, id: string, cancels: boolean): Promise<boolean>;
+  /** Asks for its end if it runs and `cancels`. */
+  stateOf(calls: VendorCalls, id: string, cancels: boolean): Promise<VendorBatchState>;
   /** The successes of a batch that is over, until `take` wants no more. */
   readAnswers(calls: VendorCalls, id: string, take: (line: VendorAnswerLine) => Promise<boolean>): Promise<void>;
   /** Deletes a batch that is over, and its files. */

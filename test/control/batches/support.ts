@@ -79,7 +79,7 @@ export const contextOf = (database: Database, directory: string): BatchContext =
 const noVendors: VendorBatches = {
   arePossible: () => false,
   targetOf: async () => undefined,
-  call: async () => ({ kind: "unknown", message: "" }),
+  call: async () => ({ kind: "unknown", reason: "" }),
   pollMs: 10,
 };
 

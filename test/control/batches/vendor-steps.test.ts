@@ -7,7 +7,7 @@ import { after } from "node:test";
 import type { VendorBatchAnswer, VendorBatchCall, VendorTarget } from "#service/vendor-batch.ts";
 import type { SendLine } from "../../../apps/control/batches/line-sender.ts";
 import type { VendorBatches } from "../../../apps/control/batches/vendor-batch.ts";
-import { vendorFindMs } from "../../../apps/control/bounds.ts";
+import { vendorFindMs, vendorReadsMax } from "../../../apps/control/bounds.ts";
 import type { Database } from "../../../apps/control/database/database.ts";
 import { until } from "../../support/time.ts";
 import { onPostgres } from "../databases.ts";
@@ -20,7 +20,7 @@ const target: VendorTarget = { upstream: "vendor", credential: null, path: "/x",
 const lines = 10;
 
 /** A vendor that keeps its batches; `step` may fail a call before or after its effect. */
-function scripted(step: (action: VendorBatchCall["action"], number: number) => "before" | "after" | undefined) {
+function scripted(step: (action: VendorBatchCall["action"], number: number) => "before" | "after" | "cut" | undefined) {
   const batches = new Map<string, { name: string; isOver: boolean }>();
   const counts = new Map<string, number>();
   const sent = { deferred: 0, answered: 0, single: 0 };
@@ -35,7 +35,7 @@ function scripted(step: (action: VendorBatchCall["action"], number: number) => "
         return id === undefined ? { kind: "absent" } : { kind: "submitted", id };
       }
       case "read": {
-        if (batch === undefined) return { kind: "refused", message: "404" };
+        if (batch === undefined) return { kind: "refused", reason: "404" };
         if (!batch.isOver) {
           batch.isOver = true;
           return { kind: "running" };
@@ -56,9 +56,10 @@ function scripted(step: (action: VendorBatchCall["action"], number: number) => "
       const number = (counts.get(call.action) ?? 0) + 1;
       counts.set(call.action, number);
       const failed = step(call.action, number);
-      if (failed === "before") return { kind: "unknown", message: "before" };
+      if (failed === "cut") return { kind: "unknown", reason: "cut", isOver: true };
+      if (failed === "before") return { kind: "unknown", reason: "before" };
       const answer = effectOf(call);
-      return failed === "after" ? { kind: "unknown", message: "after" } : answer;
+      return failed === "after" ? { kind: "unknown", reason: "after" } : answer;
     },
     pollMs: 10,
   };
@@ -73,7 +74,7 @@ function scripted(step: (action: VendorBatchCall["action"], number: number) => "
 
 let accounts = 0;
 /** Runs a batch on a clock that jumps over the wait for a submission. */
-async function run(database: Database, vendor: ReturnType<typeof scripted>, jumpMs = vendorFindMs) {
+async function run(database: Database, vendor: ReturnType<typeof scripted>, jumpMs = vendorFindMs): Promise<number> {
   const account = `acct-${++accounts}`;
   const id = `batch_${accounts}`;
   let ahead = 0;
@@ -92,6 +93,7 @@ async function run(database: Database, vendor: ReturnType<typeof scripted>, jump
     const batch = await ended(database, id);
     assert.deepEqual([batch.state, batch.succeeded, batch.errored], ["completed", lines, 0]);
     assert.equal((await linesIn(context, account, batch.output_file_id)).length, lines);
+    return runner.vendorFailures;
   } finally {
     clearInterval(skip);
     await runner.close();
@@ -116,12 +118,27 @@ const steps: [name: string, step: Parameters<typeof scripted>[0], vendorBatches:
   ["the state cannot be read once", once("read", "before"), 1, lines],
   ["answers are read and lost", once("read", "after"), 1, lines],
   ["the deletion fails", once("delete", "before"), 1, lines],
+  [
+    "the answers are cut for a time",
+    (action, number) => (action === "read" && number > 1 && number < 6 ? "cut" : undefined),
+    1,
+    lines,
+  ],
+  ["the answers are always cut", (action, number) => (action === "read" && number > 1 ? "cut" : undefined), 1, 0],
+  [
+    "the answers are always cut at the same place",
+    (action, number) => (action === "read" && number > 2 ? "cut" : undefined),
+    1,
+    4,
+  ],
   ["no submission reaches the vendor", (action) => (action === "submit" ? "before" : undefined), 0, 0],
 ];
 for (const [name, step, batches, answered] of steps)
   onPostgres(`each line is answered once: ${name}`, async (database) => {
     const vendor = scripted(step);
-    await run(database, vendor);
+    const failures = await run(database, vendor);
+    assert.equal(failures, answered < lines ? 1 : 0);
+    assert.ok((vendor.counts.get("read") ?? 0) <= vendorReadsMax + 3);
     assert.equal(vendor.batches.size, batches);
     assert.deepEqual(vendor.sent, { deferred: lines, answered, single: lines - answered });
   });
@@ -160,4 +177,31 @@ onPostgres("a process that ends after the submission leaves a batch that the nex
   await runner.close();
   assert.equal(vendor.batches.size, 1);
   assert.deepEqual(vendor.sent, { deferred: lines, answered: lines, single: 0 });
+});
+
+onPostgres("two processes at once submit each chunk once, and answer each line once", async (database) => {
+  const account = `acct-${++accounts}`;
+  const ids = ["one", "two", "three", "four"].map((name) => `batch_${accounts}_${name}`);
+  const context = contextOf(database, await mkdtemp(join(root, "objects-")));
+  await addAccount(database, account);
+  const vendor = scripted(never);
+  const runners = [0, 1].map(() => startRunner(context, vendor.send, 4, async () => 0, vendor.vendors));
+  for (const id of ids) await addBatch(context, { id, account, input: inputOf(lines) });
+  const skip = setInterval(async () => {
+    await database.updateTable("batch_chunks").set({ poll_at: null }).where("batch_id", "in", ids).execute();
+    for (const runner of runners) runner.wake();
+  }, 50);
+  try {
+    for (const id of ids) {
+      const batch = await ended(database, id);
+      assert.deepEqual([batch.state, batch.succeeded, batch.errored], ["completed", lines, 0]);
+      assert.equal((await linesIn(context, account, batch.output_file_id)).length, lines);
+    }
+  } finally {
+    clearInterval(skip);
+    for (const runner of runners) await runner.close();
+  }
+  const all = ids.length * lines;
+  assert.equal(vendor.batches.size, ids.length);
+  assert.deepEqual(vendor.sent, { deferred: all, answered: all, single: 0 });
 });

@@ -97,7 +97,8 @@ for (const dialect of ["openai-chat", "anthropic-messages", "gemini"] as const) 
     const answer = await batchesWith().run({ ...read, target });
     assert.deepEqual(answer, { kind: "ended", places: [0, 1], isWhole: false });
     vendor.answerWith(...(states[dialect] as [UpstreamAnswer]), breaksOff);
-    assert.equal((await batchesWith().run({ ...read, places: [2], target })).kind, "unknown");
+    const cut = await batchesWith().run({ ...read, places: [2], target });
+    assert.ok(cut.kind === "unknown" && cut.isOver === true);
   });
 
   test(`a submission without an id has no known result: ${dialect}`, async () => {
@@ -118,6 +119,57 @@ for (const dialect of ["openai-chat", "anthropic-messages", "gemini"] as const) 
     assert.equal((await batches.run({ name, target, action: "submit" })).kind, "refused");
   });
 }
+
+test("the reason of a refusal has the vendor's codes, and nothing of what a caller has sent", async () => {
+  const secret = "the caller's words";
+  const reasons: [status: number, body: unknown, reason: string][] = [
+    [400, { error: { message: secret, type: "invalid_request_error", code: null } }, "400 invalid_request_error"],
+    [400, { error: { message: secret, code: "token_limit_exceeded", type: "x" } }, "400 token_limit_exceeded"],
+    [404, { type: "error", error: { type: "not_found_error", message: secret } }, "404 not_found_error"],
+    [403, { error: { code: 403, status: "PERMISSION_DENIED", message: secret.repeat(100) } }, "403 PERMISSION_DENIED"],
+    [400, { error: { message: secret, code: secret, type: secret } }, "400"],
+    [413, secret, "413"],
+  ];
+  for (const dialect of Object.keys(paths) as Dialect[])
+    for (const [status, body, reason] of reasons) {
+      await redis.flushall();
+      const target = targetOf(dialect);
+      assert.ok(await batchesWith().defer({ name, place: 0 }, target, Buffer.from("{}")));
+      vendor.answerWith(jsonAnswer(body as object, status));
+      assert.deepEqual(await batchesWith().run({ name, target, action: "submit" }), { kind: "refused", reason });
+    }
+  vendor.answerWith(
+    jsonAnswer({ status: "failed", errors: { data: [{ code: "invalid_json_line", message: secret }] } }),
+    jsonAnswer({}),
+  );
+  assert.deepEqual(await batchesWith().run({ ...read, target: targetOf("openai-chat") }), {
+    ...{ kind: "ended", places: [], isWhole: true, reason: "failed invalid_json_line" },
+  });
+  vendor.answerWith(jsonAnswer({ done: true, metadata: { state: "BATCH_STATE_FAILED" } }), jsonAnswer({}));
+  const failed = await batchesWith().run({ ...read, target: targetOf("gemini") });
+  assert.equal(failed.kind === "ended" && failed.reason, "BATCH_STATE_FAILED");
+});
+
+test("a batch is read with the credential that it was sent with, or the one in its place", async () => {
+  const authorized = new Upstreams(async (_upstream, credential) => ({ authorization: `Bearer ${credential}` }));
+  for (const [credentials, used] of [
+    ["credential: OLD", "OLD"],
+    ["credentials: [NEW, OLD]", "OLD"],
+    ["credential: NEW", "NEW"],
+    ["", undefined],
+  ]) {
+    const text = `groups: { default: { models: ["*"] } }
+upstreams: { gemini: { dialect: gemini, batchApi: true, baseUrl: "${vendor.url}", ${credentials} } }
+models: [{ id: m, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: gemini, model: m }] }]
+`;
+    const catalogue = parseCatalogue(Buffer.from(text), "catalogue.yaml", { OLD: "o", NEW: "n" });
+    const batches = new VendorBatches({ redis, keyspace, upstreams: authorized, catalogue: () => catalogue });
+    vendor.answerWith(...(states.gemini as [UpstreamAnswer]), bodyAnswer(resultsOf.gemini(["0"]), "text/plain"));
+    const { kind } = await batches.run({ ...read, target: { ...targetOf("gemini"), credential: "OLD" } });
+    assert.deepEqual([kind, vendor.last().headers.authorization], ["ended", `Bearer ${used}`]);
+  }
+  authorized.close();
+});
 
 test("a batch has requests for one target, and so many bytes", async () => {
   const [target, other] = [targetOf("openai-chat"), targetOf("gemini")];
