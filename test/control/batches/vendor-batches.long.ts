@@ -149,7 +149,8 @@ test("lines run in a batch of their vendor, others one by one, and all look the 
   assert.deepEqual([...new Set(records.map(({ upstream }) => upstream))].sort(), ["single", "vendor"]);
   // 1,000 a million tokens, of which the tier takes a half.
   const cost = records.reduce((sum, record) => sum + Number(record.cost), 0);
-  assert.equal(cost.toFixed(6), ((batch.usage?.total_tokens ?? 0) / 2_000).toFixed(6));
+  const { usage } = await client.batches.retrieve(id);
+  assert.equal(cost.toFixed(6), ((usage?.total_tokens ?? 0) / 2_000).toFixed(6));
   assert.deepEqual(
     (await objects()).filter((name) => /^b[0-9a-f]{64}$/.test(name)),
     [],
@@ -261,6 +262,37 @@ test("answers of the vendor are charged to a budget at once", async () => {
   redis.disconnect();
   assert.equal((Number(spent) / 1e9).toFixed(6), cost.toFixed(6));
 });
+
+for (const [name, [answered, model]] of Object.entries({
+  "has answered": [true, "test/vendor"],
+  "has not answered": [false, "vendor/fail"],
+} as const))
+  test(`a budget that is spent while the vendor has the batch: lines that the vendor ${name}`, async () => {
+    await forget();
+    const account = `spent-${answered}`;
+    const client = await clientOf(account);
+    const { id } = await create(client, [line("a", model), line("b", model), line("c", model)]);
+    await until("the vendor's batch", async () => (await calls()).created === 1);
+    const { items } = await control.get<{ items: { id: string }[] }>(`/keys?account=${account}`);
+    const limited = await control.call("PATCH", `/keys/${items[0]?.id}`, { limits: { budgetPerDay: 0.000001 } });
+    assert.equal(limited.status, 200, await limited.text());
+    const spent = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: client.apiKey, maxRetries: 0 });
+    const messages = [{ role: "user" as const, content: "hello" }];
+    await until("the budget is spent", async () => {
+      const outcome = await spent.chat.completions.create({ model: "test/single", messages }).catch((error) => error);
+      return outcome instanceof OpenAI.RateLimitError;
+    });
+    if (answered) {
+      const batch = await ended(client, id);
+      assert.deepEqual([batch.status, batch.request_counts], ["completed", { total: 3, completed: 3, failed: 0 }]);
+      return;
+    }
+    await until("the vendor's batch is over", async () => (await calls()).deleted > 0);
+    await client.batches.cancel(id);
+    const batch = await ended(client, id);
+    assert.deepEqual([batch.request_counts?.completed, batch.request_counts?.failed], [0, 3]);
+    assert.equal((await calls()).single, 1, "no line runs beyond the budget");
+  });
 
 test("a line that the vendor refuses has the gateway's error beside the others' answers", async () => {
   const client = await clientOf("one-bad");
