@@ -394,6 +394,12 @@ export const rows: Row[] = [
         [`max(sluice_ledger_invalid_records{${all}})`, "put aside"],
         [`sum(sluice_usage_lost_records_total{${all}})`, "lost"],
       ]),
+      panel(
+        "Vendors' batches with lines left over",
+        "short",
+        [[`sum(increase(sluice_vendor_batches_failed_total{${all}}[1h]))`, "in an hour"]],
+        { description: "Refused, failed or unreadable; control's log has the reasons." },
+      ),
       panel("Usage records in files", "bytes", [[`sum(sluice_usage_spooled_bytes{${all}})`, "bytes"]]),
       panel(
         "Units without a price",

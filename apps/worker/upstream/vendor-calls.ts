@@ -67,7 +67,7 @@ export interface VendorAnswerLine {
   body: Buffer;
 }
 
-export interface VendorBatchState {
+interface VendorBatchState {
   isRunning: boolean;
   /** Why it has ended without all answers. */
   reason?: string;
