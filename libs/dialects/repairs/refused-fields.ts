@@ -5,47 +5,60 @@
 import type { UpstreamError } from "../errors.ts";
 import { betaPath } from "./omitted-fields.ts";
 
-/**
- * A field as errors name it, in lower case without underscores, and the paths that are removed for
- * it (see omitted-fields.ts).
- */
-const fields: Readonly<Record<string, readonly string[]>> = {
-  temperature: ["temperature", "generationConfig.temperature"],
-  topp: ["top_p", "generationConfig.topP"],
-  topk: ["top_k", "generationConfig.topK"],
-  presencepenalty: ["presence_penalty", "generationConfig.presencePenalty"],
-  frequencypenalty: ["frequency_penalty", "generationConfig.frequencyPenalty"],
-  seed: ["seed", "generationConfig.seed"],
-  user: ["user"],
-  userid: ["metadata.user_id"],
-  safetyidentifier: ["safety_identifier"],
-  metadata: ["metadata"],
-  clientmetadata: ["client_metadata"],
-  store: ["store"],
-  servicetier: ["service_tier"],
-  promptcachekey: ["prompt_cache_key"],
-  promptcacheretention: ["prompt_cache_retention"],
-  promptcacheoptions: ["prompt_cache_options"],
-  promptcachebreakpoint: ["prompt_cache_breakpoint"],
-  verbosity: ["verbosity", "text.verbosity"],
-  reasoningeffort: ["reasoning_effort"],
-  streamoptions: ["stream_options"],
-  contextmanagement: ["context_management"],
-  scope: ["cache_control.scope"],
-  ttl: ["cache_control.ttl"],
-  eagerinputstreaming: ["tools.eager_input_streaming"],
-  deferloading: ["tools.defer_loading"],
-  inputexamples: ["tools.input_examples"],
-  allowedcallers: ["tools.allowed_callers"],
-  strict: ["tools.strict", "tools.function.strict"],
-  effort: ["output_config.effort"],
-  outputconfig: ["output_config.effort"],
-  display: ["thinking.display"],
-  speed: ["speed"],
-  inferencegeo: ["inference_geo"],
-  diagnostics: ["diagnostics"],
-  name: ["messages.name"],
-};
+/** The paths that may be removed (see omitted-fields.ts). */
+const paths = [
+  "temperature",
+  "generationConfig.temperature",
+  "top_p",
+  "generationConfig.topP",
+  "top_k",
+  "generationConfig.topK",
+  "presence_penalty",
+  "generationConfig.presencePenalty",
+  "frequency_penalty",
+  "generationConfig.frequencyPenalty",
+  "seed",
+  "generationConfig.seed",
+  "user",
+  "metadata.user_id",
+  "safety_identifier",
+  "metadata",
+  "client_metadata",
+  "store",
+  "service_tier",
+  "prompt_cache_key",
+  "prompt_cache_retention",
+  "prompt_cache_options",
+  "prompt_cache_breakpoint",
+  "verbosity",
+  "text.verbosity",
+  "reasoning_effort",
+  "stream_options",
+  "context_management",
+  "cache_control.scope",
+  "cache_control.ttl",
+  "tools.eager_input_streaming",
+  "tools.defer_loading",
+  "tools.input_examples",
+  "tools.allowed_callers",
+  "tools.strict",
+  "tools.function.strict",
+  "output_config.effort",
+  "thinking.display",
+  "speed",
+  "inference_geo",
+  "diagnostics",
+  "messages.name",
+];
+
+/** A field's name as errors have it, in lower case without underscores. */
+const plainOf = (name: string) => name.replace(/[_-]/g, "").toLowerCase();
+
+/** The paths that are removed for a name. */
+const fields: ReadonlyMap<string, readonly string[]> = new Map([
+  ...Map.groupBy(paths, (path) => plainOf(path.split(".").at(-1) as string)),
+  ["outputconfig", ["output_config.effort"]],
+]);
 
 /** The field itself is refused, whatever its value. */
 const refusesField =
@@ -72,8 +85,6 @@ const forcedWhileThinking =
   /thinking may not be enabled when tool_choice|tool_choice[\s\S]{0,200}(?:thinking|reasoning) (?:is )?enabled/i;
 const thinkingOff = 'thinking:={"type":"disabled"}';
 
-const plainOf = (name: string) => name.replace(/[_-]/g, "").toLowerCase();
-
 /**
  * A name in quotes, a path before a colon or in brackets, or the name behind "supplied:" and
  * similar words.
@@ -99,8 +110,7 @@ export function refusedFieldsOf({
   message,
   param,
 }: Pick<UpstreamError, "message" | "param">): RefusedFields | undefined {
-  if (penalty.test(message))
-    return { fields: [...(fields.presencepenalty ?? []), ...(fields.frequencypenalty ?? [])], isLasting: true };
+  if (penalty.test(message)) return { fields: paths.filter((path) => /penalty$/i.test(path)), isLasting: true };
   if (functionsWhileReasoning.test(message)) return { fields: ['reasoning_effort:="none"'], isLasting: false };
   if (forcedInThinkingMode.test(message)) return { fields: [thinkingOff, "enable_thinking:=false"], isLasting: false };
   if (forcedWhileThinking.test(message)) return { fields: [thinkingOff], isLasting: false };
@@ -119,7 +129,8 @@ export function refusedFieldsOf({
     // A message's `name` differs from a tool's.
     if (last === "name" && steps[0] !== "messages") continue;
     if (!isRefused && !callerNames.includes(last)) continue;
-    if (Object.hasOwn(fields, last)) return { fields: fields[last] ?? [], isLasting };
+    const refused = fields.get(last);
+    if (refused !== undefined) return { fields: refused, isLasting };
   }
   return undefined;
 }
