@@ -21,17 +21,14 @@ export function controlOf(environment: Environment): ApiAddress {
   );
 }
 
-const faultOf = (error: unknown, { url }: ApiAddress): Error =>
-  error instanceof ApiFault ? error : new CommandFault(`control at ${url} does not answer`);
+const reaching = <Call extends (control: ApiAddress, ...rest: never[]) => Promise<unknown>>(call: Call): Call =>
+  ((control: ApiAddress, ...rest: never[]) =>
+    call(control, ...rest).catch((error: unknown) => {
+      throw error instanceof ApiFault ? error : new CommandFault(`control at ${control.url} does not answer`);
+    })) as Call;
 
 /** Rejects with an ApiFault, or with a CommandFault for a control that does not answer. */
-export const callControl = ((control, name, input) =>
-  callOperation(control, name, input).catch((error: unknown) => {
-    throw faultOf(error, control);
-  })) as typeof callOperation;
+export const callControl = reaching(callOperation);
 
 /** The same for an operation whose answer is a stream. */
-export const readControl = ((control, name, input) =>
-  readOperation(control, name, input).catch((error: unknown) => {
-    throw faultOf(error, control);
-  })) as typeof readOperation;
+export const readControl = reaching(readOperation);

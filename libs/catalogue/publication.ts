@@ -22,21 +22,21 @@ export const revisionIdOf = ({ number, sha256 }: Pick<StoredRevision, "number" |
 export const publishedId = (redis: Redis, keyspace: Keyspace): Promise<string | null> =>
   redis.hget(keyspace.catalogue, "id");
 
-export async function publishRevision(redis: Redis, keyspace: Keyspace, revision: StoredRevision): Promise<void> {
-  await redis.hset(keyspace.catalogue, { id: revisionIdOf(revision), revision: JSON.stringify(revision) });
-  await redis.publish(keyspace.catalogueChanged, "").catch(() => undefined);
-}
+export const publishRevision = (redis: Redis, keyspace: Keyspace, revision: StoredRevision): Promise<void> =>
+  publish(redis, keyspace, { id: revisionIdOf(revision), revision: JSON.stringify(revision) });
 
 /** The same for the sealed credentials. */
 export const publishedCredentialsId = (redis: Redis, keyspace: Keyspace): Promise<string | null> =>
   redis.hget(keyspace.catalogue, "credentialsId");
 
-export async function publishCredentials(
+export const publishCredentials = (
   redis: Redis,
   keyspace: Keyspace,
   { id, credentials }: { id: string; credentials: PublishedCredentials },
-): Promise<void> {
-  await redis.hset(keyspace.catalogue, { credentialsId: id, credentials: JSON.stringify(credentials) });
+): Promise<void> => publish(redis, keyspace, { credentialsId: id, credentials: JSON.stringify(credentials) });
+
+async function publish(redis: Redis, keyspace: Keyspace, fields: Record<string, string>): Promise<void> {
+  await redis.hset(keyspace.catalogue, fields);
   await redis.publish(keyspace.catalogueChanged, "").catch(() => undefined);
 }
 

@@ -1,4 +1,5 @@
 /** The ingress's own failures, and the mapping of Fastify's errors to failures. */
+import type { ServerResponse } from "node:http";
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Failure, internalFailure } from "#dialects/errors.ts";
 import { profiles } from "#dialects/profiles.ts";
@@ -151,11 +152,18 @@ export function overloadOf(
   return new Refusal({ code: "overloaded", message: overloads[limit][scope], retryAfterSeconds });
 }
 
-/** One slot of a capacity for a key. */
-export function slotOf(capacity: Capacity, events: EventSink<IngressEvents>, overload: Overload): Result<Claim> {
+/** Takes one slot of a capacity for a key, until the response is closed. */
+export function holdSlot(
+  response: ServerResponse,
+  capacity: Capacity,
+  events: EventSink<IngressEvents>,
+  overload: Overload,
+): Result<Claim> {
   const slot = capacity.claim(overload.keyId);
   const shortage = slot.hold(1);
-  return shortage === undefined ? slot : overloadOf(events, shortage, overload);
+  if (shortage !== undefined) return overloadOf(events, shortage, overload);
+  response.once("close", () => slot.end());
+  return slot;
 }
 
 export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {

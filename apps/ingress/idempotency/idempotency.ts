@@ -18,7 +18,7 @@ import type { LimitsState } from "../admission/rate-limits.ts";
 import { elsewhereCheckMs, elsewhereMsMax, idempotencyKeyLengthMax, idempotencyLeaseMs } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { requestIdHeadersOf } from "../common/endpoints.ts";
-import { otherRequest, slotOf } from "../common/failures.ts";
+import { holdSlot, otherRequest } from "../common/failures.ts";
 import { outlastRedis } from "../common/outlast-redis.ts";
 import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
 import { headersOf, SharedResponse } from "../response/shared-response.ts";
@@ -120,9 +120,8 @@ export class Idempotency {
       return state instanceof Refusal ? state : { ...requestIdHeadersOf(request), ...state?.headers };
     };
     if (response.closed) return undefined;
-    const slot = slotOf(slots, events, { limit: "generations", keyId: request.caller.id });
+    const slot = holdSlot(response, slots, events, { limit: "generations", keyId: request.caller.id });
     if (slot instanceof Refusal) return slot;
-    response.once("close", () => slot.end());
     const until = clock.now() + elsewhereMsMax;
     /** Another request with this key was seen to run: at this ingress or elsewhere. */
     let joined: "here" | "elsewhere" | undefined;

@@ -11,7 +11,7 @@ import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { dialectOf, pathOf, versionedPathOf } from "../common/endpoints.ts";
-import { slotOf } from "../common/failures.ts";
+import { holdSlot } from "../common/failures.ts";
 import { valueOrThrow } from "../common/refusal.ts";
 import type { ControlLink } from "../server/control-link.ts";
 import type { RequestBodies } from "../server/request-bodies.ts";
@@ -47,8 +47,7 @@ export function addFileRoutes(server: FastifyInstance, options: ControlRoutesOpt
   void server.register(async (scope) => {
     bodies.takeStreams(scope);
     const handler = (request: FastifyRequest, reply: FastifyReply) => {
-      const slot = valueOrThrow(slotOf(slots, events, { limit: "files", keyId: request.caller.id }));
-      reply.raw.once("close", () => slot.end());
+      valueOrThrow(holdSlot(reply.raw, slots, events, { limit: "files", keyId: request.caller.id }));
       return link.forward(request, reply, { path: controlPathOf(request), claims: claimsOf(request) });
     };
     for (const url of paths) scope.route({ method: ["GET", "POST", "DELETE"], url, handler });

@@ -6,7 +6,7 @@ import type { IngressEvents } from "#events/ingress-events.ts";
 import { socketCloseMs, socketRetryAfterSeconds } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import type { IngressConfig } from "../common/config.ts";
-import { slotOf } from "../common/failures.ts";
+import { holdSlot } from "../common/failures.ts";
 import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import { keySubprotocol } from "../server/authentication.ts";
 
@@ -96,7 +96,6 @@ export class Sockets<Connection extends { tick(now: number): void; terminate(): 
     if (!ws || reply.raw.closed) return;
     const { websockets, events } = this.#capacity;
     const overload = { limit: "websockets", keyId: caller.id, retryAfterSeconds: socketRetryAfterSeconds } as const;
-    const slot = valueOrThrow(slotOf(websockets, events, overload));
-    reply.raw.once("close", () => slot.end());
+    valueOrThrow(holdSlot(reply.raw, websockets, events, overload));
   }
 }

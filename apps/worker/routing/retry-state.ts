@@ -339,26 +339,7 @@ export class RetryState {
       retryAfterSecondsMax,
       Math.max(1, Math.ceil((this.#blocked?.forMs ?? 1_000) / 1_000)),
     );
-    switch (this.#blocked?.by) {
-      case "concurrency":
-        return {
-          code: "overloaded",
-          message: "The upstream of this model is full; try again in a moment.",
-          retryAfterSeconds,
-        };
-      case "rate-limit":
-        return {
-          code: "rate_limited",
-          message: "The upstream of this model accepts no more requests at the moment; try again later.",
-          retryAfterSeconds,
-        };
-      default:
-        return {
-          code: "unavailable",
-          message: "No upstream of this model can accept requests at the moment; try again in a moment.",
-          retryAfterSeconds,
-        };
-    }
+    return { ...((this.#blocked && blockedFailures[this.#blocked.by]) ?? blockedOtherwise), retryAfterSeconds };
   }
 
   /** The targets of a model that may still be called; none once its retries are used up. */
@@ -398,5 +379,17 @@ export class RetryState {
 /**
  * Whether the window of `other` may be larger than that of `model`; true if one of them is unknown.
  */
+const blockedFailures: Partial<Record<BlockedBy, Failure>> = {
+  concurrency: { code: "overloaded", message: "The upstream of this model is full; try again in a moment." },
+  "rate-limit": {
+    code: "rate_limited",
+    message: "The upstream of this model accepts no more requests at the moment; try again later.",
+  },
+};
+const blockedOtherwise: Failure = {
+  code: "unavailable",
+  message: "No upstream of this model can accept requests at the moment; try again in a moment.",
+};
+
 const mayBeLarger = (other: Candidate["model"], model: Candidate["model"]): boolean =>
   other.contextWindow === undefined || model.contextWindow === undefined || other.contextWindow > model.contextWindow;
