@@ -14,11 +14,23 @@ import { storedNamePattern } from "./credentials.ts";
 
 const strict = { additionalProperties: false };
 
-const millisecondsOr = (ms: number, description: string) =>
-  Type.Integer({ minimum: 1, maximum: 86_400_000, default: ms, description });
+type Range = readonly [minimum: number, maximum: number];
 
-const milliseconds = (description: string) =>
-  Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400_000, description }));
+const flagOr = (standard: boolean, description: string) => Type.Boolean({ default: standard, description });
+
+const integerOr = (standard: number, [minimum, maximum]: Range, description: string) =>
+  Type.Integer({ minimum, maximum, default: standard, description });
+
+const optionalInteger = ([minimum, maximum]: Range, description: string) =>
+  Type.Optional(Type.Integer({ minimum, maximum, description }));
+
+/** One of these words; the first is the default. */
+const choice = <const Words extends string[]>(words: readonly [...Words], description: string) =>
+  Type.Enum(words, { default: words[0], description });
+
+const millisecondsOr = (ms: number, description: string) => integerOr(ms, [1, 86_400_000], description);
+
+const milliseconds = (description: string) => optionalInteger([1, 86_400_000], description);
 
 const text = (lengthMax: number, description: string, more: object = {}) =>
   Type.String({
@@ -53,13 +65,11 @@ const url = (description: string) => text(2_000, description);
 
 const queue = Type.Object(
   {
-    waitingMax: Type.Integer({
-      minimum: 1,
-      maximum: 1_000_000,
-      default: 10_000,
-      description:
-        "The number of generations that one ingress keeps waiting for this queue. A key without one may add one more, until twice as many wait.",
-    }),
+    waitingMax: integerOr(
+      10_000,
+      [1, 1_000_000],
+      "The number of generations that one ingress keeps waiting for this queue. A key without one may add one more, until twice as many wait.",
+    ),
     waitMs: millisecondsOr(
       60_000,
       "How long a generation waits for a worker, in milliseconds. The default of the queue `image` is 600000, that of `background` 3600000.",
@@ -67,13 +77,11 @@ const queue = Type.Object(
     maxWaitMs: milliseconds(
       "A new request that would probably wait longer than this for a worker, in milliseconds, is refused at once, requests of a low priority before others; one that has waited so long is refused then. Default: none is.",
     ),
-    parts: Type.Integer({
-      minimum: 1,
-      maximum: 64,
-      default: 1,
-      description:
-        "Into how many parts the queue is split in Redis, for a queue that needs more than one core of a cluster. Ingresses follow a change when they restart.",
-    }),
+    parts: integerOr(
+      1,
+      [1, 64],
+      "Into how many parts the queue is split in Redis, for a queue that needs more than one core of a cluster. Ingresses follow a change when they restart.",
+    ),
   },
   { ...strict, default: {} },
 );
@@ -82,24 +90,21 @@ const callerLimits = (description: string) => Type.Optional(limitsSchema({ ...st
 
 const group = Type.Object(
   {
-    weight: Type.Integer({
-      minimum: 1,
-      maximum: 1_000,
-      default: 1,
-      description: "This group's share of a busy queue, relative to the weights of the other groups.",
-    }),
+    weight: integerOr(
+      1,
+      [1, 1_000],
+      "This group's share of a busy queue, relative to the weights of the other groups.",
+    ),
     priority: Type.Enum(priorityNames, {
       default: "normal",
       description:
         "The priority of this group's requests on a busy queue: `interactive` goes before `normal`, and `normal` before `background`. Callers may lower it with the header `x-sluice-priority`.",
     }),
-    reservedPercent: Type.Integer({
-      minimum: 0,
-      maximum: 90,
-      default: 0,
-      description:
-        "The share of a queue's slots up to which this group's requests go before all others. Others use it while this group has nothing that waits.",
-    }),
+    reservedPercent: integerOr(
+      0,
+      [0, 90],
+      "The share of a queue's slots up to which this group's requests go before all others. Others use it while this group has nothing that waits.",
+    ),
     priceRatio: Type.Number({
       minimum: 0,
       maximum: 1_000,
@@ -112,23 +117,17 @@ const group = Type.Object(
       description:
         "The models that keys of this group may use: model ids, or prefixes followed by `*`. `*` alone allows every model.",
     }),
-    storesResponses: Type.Boolean({
-      default: true,
-      description:
-        "Whether responses are stored for callers who ask for it or do not set `store`, encrypted with a key derived from the caller's API key. Where they are not, `previous_response_id`, conversations and references to items are refused.",
-    }),
-    resumableStreams: Type.Boolean({
-      default: false,
-      description:
-        "Whether every stream can be resumed after its connection broke, with `Last-Event-ID` or the same `Idempotency-Key`. Otherwise callers ask for it with the header `x-sluice-resumable: true`. Callers in Google's format see the ids of events only if they send that header. Needs `storesResponses`.",
-    }),
-    sessionMs: Type.Optional(
-      Type.Integer({
-        minimum: 1_000,
-        maximum: 86_400_000,
-        description:
-          "The longest session of OpenAI's Realtime or Gemini's Live for keys of this group, in milliseconds. Default: `SESSION_MS` of the ingress.",
-      }),
+    storesResponses: flagOr(
+      true,
+      "Whether responses are stored for callers who ask for it or do not set `store`, encrypted with a key derived from the caller's API key. Where they are not, `previous_response_id`, conversations and references to items are refused.",
+    ),
+    resumableStreams: flagOr(
+      false,
+      "Whether every stream can be resumed after its connection broke, with `Last-Event-ID` or the same `Idempotency-Key`. Otherwise callers ask for it with the header `x-sluice-resumable: true`. Callers in Google's format see the ids of events only if they send that header. Needs `storesResponses`.",
+    ),
+    sessionMs: optionalInteger(
+      [1_000, 86_400_000],
+      "The longest session of OpenAI's Realtime or Gemini's Live for keys of this group, in milliseconds. Default: `SESSION_MS` of the ingress.",
     ),
     origins: Type.Array(
       Type.String({
@@ -211,22 +210,11 @@ const authentications = ["bearer", "x-api-key", "api-key", "x-goog-api-key", "go
 const cacheDomainName = text(100, "The name of a cache domain.");
 
 const callLimits = (whose: string) => ({
-  concurrencyMax: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 1_000_000, description: `Concurrent requests ${whose}, over all workers.` }),
-  ),
-  requestsPerMinute: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: 1_000_000_000,
-      description: `Requests ${whose} in any minute, over all workers.`,
-    }),
-  ),
-  tokensPerMinute: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: 1_000_000_000_000,
-      description: `Tokens ${whose} in any minute, input and output together, over all workers.`,
-    }),
+  concurrencyMax: optionalInteger([1, 1_000_000], `Concurrent requests ${whose}, over all workers.`),
+  requestsPerMinute: optionalInteger([1, 1_000_000_000], `Requests ${whose} in any minute, over all workers.`),
+  tokensPerMinute: optionalInteger(
+    [1, 1_000_000_000_000],
+    `Tokens ${whose} in any minute, input and output together, over all workers.`,
   ),
 });
 
@@ -269,39 +257,33 @@ const upstream = Type.Object(
         description: "Limits of each credential, for all models together.",
       }),
     ),
-    whenFull: Type.Enum(["next", "wait", "refuse"] as const, {
-      default: "next",
-      description:
-        "What a request does that is over a limit of the upstream, or of all credentials at its target. `next`: it goes to the next target, and waits where none is left. `wait`: it waits for this target for up to a minute, and then goes on. `refuse`: it fails at once, with 429 for requests and tokens per minute and 503 for concurrency.",
-    }),
-    rateLimitHeaders: Type.Enum(["obey", "ignore"] as const, {
-      default: "obey",
-      description:
-        "The rate limits that the upstream states in its responses (`x-ratelimit-*`, `anthropic-ratelimit-*`). `obey`: while nothing is left of one, no worker sends a request to that target with that credential. `ignore`: for an upstream whose headers are wrong.",
-    }),
+    whenFull: choice(
+      ["next", "wait", "refuse"],
+      "What a request does that is over a limit of the upstream, or of all credentials at its target. `next`: it goes to the next target, and waits where none is left. `wait`: it waits for this target for up to a minute, and then goes on. `refuse`: it fails at once, with 429 for requests and tokens per minute and 503 for concurrency.",
+    ),
+    rateLimitHeaders: choice(
+      ["obey", "ignore"],
+      "The rate limits that the upstream states in its responses (`x-ratelimit-*`, `anthropic-ratelimit-*`). `obey`: while nothing is left of one, no worker sends a request to that target with that credential. `ignore`: for an upstream whose headers are wrong.",
+    ),
     countsMaxTokens: Type.Optional(
       Type.Boolean({
         description:
           "Whether the vendor's limits of tokens count the most tokens that a request allows for its answer (`max_tokens` and its like), instead of those of the answer. Default: true at OpenAI, Azure, Cerebras and Bedrock, by the host of `baseUrl`, otherwise false.",
       }),
     ),
-    batchApi: Type.Boolean({
-      default: false,
-      description:
-        "Requests of batches for this upstream are sent as batches of its vendor (OpenAI, Anthropic, Google, and servers with the same paths), with the first credential. The vendor has up to a day for them. See docs/batches.md.",
-    }),
-    prefill: Type.Boolean({
-      default: false,
-      description:
-        "The upstream continues a request that ends in an assistant turn, so it can resume an answer of another target.",
-    }),
-    circuitBreakerFailuresMax: Type.Integer({
-      minimum: 0,
-      maximum: 1_000,
-      default: 5,
-      description:
-        "The number of consecutive failures that opens a target's circuit breaker for all workers. After a while it admits one request at a time. 0 switches the circuit breaker off.",
-    }),
+    batchApi: flagOr(
+      false,
+      "Requests of batches for this upstream are sent as batches of its vendor (OpenAI, Anthropic, Google, and servers with the same paths), with the first credential. The vendor has up to a day for them. See docs/batches.md.",
+    ),
+    prefill: flagOr(
+      false,
+      "The upstream continues a request that ends in an assistant turn, so it can resume an answer of another target.",
+    ),
+    circuitBreakerFailuresMax: integerOr(
+      5,
+      [0, 1_000],
+      "The number of consecutive failures that opens a target's circuit breaker for all workers. After a while it admits one request at a time. 0 switches the circuit breaker off.",
+    ),
     requires: Type.Optional(
       variableName(
         "Offers this upstream, and models without another upstream, only in processes where this environment variable is set and not empty.",
@@ -361,36 +343,25 @@ const upstream = Type.Object(
           "Fields of requests that this upstream refuses and that are left out, for every operation, in requests that are translated or forwarded unchanged: names separated by dots, through lists, such as `context_management`, `tools.eager_input_streaming` or `tools.type=custom` (only this value). `cache_control.ttl` and `cache_control.scope` mean those of all blocks, tools and messages. Only for fields without which the answer is still right. Default: those that a known upstream refuses (Bedrock, Vertex AI, Kimi, z.ai, MiniMax, DeepSeek, Groq and others, by the host of `baseUrl`: libs/dialects/repairs/strict-upstreams.ts), at other addresses none.",
       }),
     ),
-    streamUsage: Type.Boolean({
-      default: true,
-      description: "For openai-chat: the upstream accepts `stream_options.include_usage`.",
-    }),
-    tokenLimitField: Type.Enum(["max_completion_tokens", "max_tokens"] as const, {
-      default: "max_completion_tokens",
-      description:
-        "The field that limits the length of an answer in requests translated to openai-chat. Older servers know only `max_tokens`.",
-    }),
-    fetchesAttachments: Type.Boolean({
-      default: false,
-      description:
-        "The upstream fetches images and documents from their URLs itself, except documents in openai-chat. Otherwise the worker fetches them and sends their content. An upstream outside the public internet receives only URLs that the worker would fetch, but it resolves names and follows redirects itself: leave this off for such an upstream.",
-    }),
-    countsTokens: Type.Boolean({
-      default: true,
-      description: "The upstream has its dialect's endpoint for counting tokens. Otherwise tokens are estimated.",
-    }),
-    sendsTrace: Type.Boolean({
-      default: false,
-      description:
-        "The upstream gets the headers `traceparent` and `tracestate`, so that its own spans belong to the request's trace. For upstreams of your own: trace ids would let a vendor recognise a caller's requests.",
-    }),
+    streamUsage: flagOr(true, "For openai-chat: the upstream accepts `stream_options.include_usage`."),
+    tokenLimitField: choice(
+      ["max_completion_tokens", "max_tokens"],
+      "The field that limits the length of an answer in requests translated to openai-chat. Older servers know only `max_tokens`.",
+    ),
+    fetchesAttachments: flagOr(
+      false,
+      "The upstream fetches images and documents from their URLs itself, except documents in openai-chat. Otherwise the worker fetches them and sends their content. An upstream outside the public internet receives only URLs that the worker would fetch, but it resolves names and follows redirects itself: leave this off for such an upstream.",
+    ),
+    countsTokens: flagOr(
+      true,
+      "The upstream has its dialect's endpoint for counting tokens. Otherwise tokens are estimated.",
+    ),
+    sendsTrace: flagOr(
+      false,
+      "The upstream gets the headers `traceparent` and `tracestate`, so that its own spans belong to the request's trace. For upstreams of your own: trace ids would let a vendor recognise a caller's requests.",
+    ),
     timeouts,
-    connectionsMax: Type.Integer({
-      minimum: 1,
-      maximum: 65_536,
-      default: 10_000,
-      description: "Connections from one worker process to the upstream.",
-    }),
+    connectionsMax: integerOr(10_000, [1, 65_536], "Connections from one worker process to the upstream."),
   },
   { ...strict, default: {} },
 );
@@ -399,26 +370,21 @@ const promptCache = (description: string) =>
   Type.Optional(
     Type.Object(
       {
-        auto: Type.Boolean({ default: true, description: "Whether the gateway does it." }),
-        ttl: Type.Enum(["5m", "1h"] as const, {
-          default: "5m",
-          description: "How long Anthropic keeps the prompt after its last use. An hour costs more to write.",
-        }),
-        tokensMin: Type.Optional(
-          Type.Integer({
-            minimum: 0,
-            maximum: 1_000_000,
-            description:
-              "The shortest prompt that Anthropic's model caches, in tokens; a shorter one gets no marks. Default: the vendor's (libs/dialects/anthropic-messages/auto-marks.ts).",
-          }),
+        auto: flagOr(true, "Whether the gateway does it."),
+        ttl: choice(
+          ["5m", "1h"],
+          "How long Anthropic keeps the prompt after its last use. An hour costs more to write.",
+        ),
+        tokensMin: optionalInteger(
+          [0, 1_000_000],
+          "The shortest prompt that Anthropic's model caches, in tokens; a shorter one gets no marks. Default: the vendor's (libs/dialects/anthropic-messages/auto-marks.ts).",
         ),
       },
       { ...strict, description },
     ),
   );
 
-const tokens = (description: string) =>
-  Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000_000, description }));
+const tokens = (description: string) => optionalInteger([1, 1_000_000_000], description);
 
 const model = Type.Object(
   {
@@ -465,13 +431,11 @@ const model = Type.Object(
           "For a wildcard: prices of some of its models, by the part of the name in the place of `*`. These models are in lists of models. Models without prices of their own have `prices`, or are refused if the wildcard has none.",
       }),
     ),
-    retries: Type.Integer({
-      minimum: 0,
-      maximum: 10,
-      default: 2,
-      description:
-        "How often a request that failed before its first content is retried, at the same target or another, fallbacks included.",
-    }),
+    retries: integerOr(
+      2,
+      [0, 10],
+      "How often a request that failed before its first content is retried, at the same target or another, fallbacks included.",
+    ),
     fallbacks: Type.Array(Type.String(), {
       default: [],
       maxItems: 10,
@@ -484,11 +448,10 @@ const model = Type.Object(
           "Whether a streaming answer whose upstream fails mid-stream is resumed at the next target. Default: only plain text is, once: a target with `prefill` continues it; at another target or fallback the answer starts again, and goes on if it repeats what the caller has. `true`: also reasoning and calls, and after the loss of a worker, at a target with `prefill` or at any target of a `deterministic` model; such answers are always translated, never forwarded unchanged. `false`: never.",
       }),
     ),
-    deterministic: Type.Boolean({
-      default: false,
-      description:
-        "All targets give the same answer to the same request (replicas with a seed). A resumed answer starts again at the next target, and the part that the caller already has is dropped.",
-    }),
+    deterministic: flagOr(
+      false,
+      "All targets give the same answer to the same request (replicas with a seed). A resumed answer starts again at the next target, and the part that the caller already has is dropped.",
+    ),
     traits: Type.Optional(
       Type.Partial(modelTraitsSchema, {
         ...strict,
@@ -496,21 +459,18 @@ const model = Type.Object(
           "What the model accepts and refuses, where that differs from the defaults for its name (libs/dialects/neutral/model-traits.ts).",
       }),
     ),
-    affinity: Type.Enum(["session", "off"] as const, {
-      default: "session",
-      description:
-        "`session`: the requests of a session go to the same target and the same credential, or cache domain, while these can serve, so that the upstream finds their beginning in its prompt cache. `off`: each request is placed anew.",
-    }),
-    strategy: Type.Enum(["weights", "leastBusy", "lowestLatency", "cheapest"] as const, {
-      default: "weights",
-      description:
-        "How adjacent targets with weights share the requests. `weights`: in proportion to these. `leastBusy`: the one with the fewest calls in proportion to its weight. `lowestLatency`: the one that began its last answers soonest. `cheapest`: the one that costs least by its `prices`. All count over all workers. A session that a target has served stays there.",
-    }),
-    whenFlexFull: Type.Enum(["wait", "standard"] as const, {
-      default: "wait",
-      description:
-        "What a request for the service tier `flex` does whose upstream has no capacity for it, unless its header `x-sluice-flex` says so. `wait`: it is sent again later, for up to ten minutes. `standard`: it is sent again at once without the tier, at the standard price.",
-    }),
+    affinity: choice(
+      ["session", "off"],
+      "`session`: the requests of a session go to the same target and the same credential, or cache domain, while these can serve, so that the upstream finds their beginning in its prompt cache. `off`: each request is placed anew.",
+    ),
+    strategy: choice(
+      ["weights", "leastBusy", "lowestLatency", "cheapest"],
+      "How adjacent targets with weights share the requests. `weights`: in proportion to these. `leastBusy`: the one with the fewest calls in proportion to its weight. `lowestLatency`: the one that began its last answers soonest. `cheapest`: the one that costs least by its `prices`. All count over all workers. A session that a target has served stays there.",
+    ),
+    whenFlexFull: choice(
+      ["wait", "standard"],
+      "What a request for the service tier `flex` does whose upstream has no capacity for it, unless its header `x-sluice-flex` says so. `wait`: it is sent again later, for up to ten minutes. `standard`: it is sent again at once without the tier, at the standard price.",
+    ),
     promptCache: promptCache(
       "Lets upstreams cache prompts: Anthropic's get marks behind the tools, the system prompt and the last two turns of the user, at most four with those of the caller; OpenAI's get a `prompt_cache_key` for the session if the caller sends none. Default: only what the caller sends.",
     ),
@@ -541,13 +501,9 @@ const model = Type.Object(
             256,
             "The upstream's name for the model. In a wildcard, `*` at its end is the part of the requested name in the place of the wildcard's `*`.",
           ),
-          weight: Type.Optional(
-            Type.Integer({
-              minimum: 1,
-              maximum: 1_000,
-              description:
-                "Adjacent targets with weights share the requests in proportion; if one fails, the others are next.",
-            }),
+          weight: optionalInteger(
+            [1, 1_000],
+            "Adjacent targets with weights share the requests in proportion; if one fails, the others are next.",
           ),
           prices: Type.Optional(
             pricesSchema("What the operator pays at this target. The ledger then shows the margin. Default: unknown."),
