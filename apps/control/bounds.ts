@@ -15,7 +15,7 @@ export const entriesReadMax = 50;
  * While records come, the time between two reads: a larger batch costs less per record, in the
  * database and here.
  */
-export const readEveryMs = 250;
+export const readEveryMs = 500;
 /** How long a read of the stream waits for new entries. */
 export const readBlockMs = 1_000;
 /** An entry that another reader has kept this long without confirming it is taken over. */
