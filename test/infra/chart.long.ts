@@ -12,11 +12,12 @@ import { join } from "node:path";
 import { test } from "node:test";
 import Schema from "typebox/schema";
 import { parseAllDocuments, parseDocument } from "yaml";
-import { readSettings, serviceConfigOf } from "#service/config.ts";
-import { controlConfigOf } from "../../apps/control/config.ts";
-import { ingressConfigOf } from "../../apps/ingress/common/config.ts";
+import { readSettings, type Setting, serviceConfigOf, serviceSettings } from "#service/config.ts";
+import { exporterSecrets, tracingSettings } from "#tracing/config.ts";
+import { controlConfigOf, controlSettings } from "../../apps/control/config.ts";
+import { ingressConfigOf, ingressSettings } from "../../apps/ingress/common/config.ts";
 import { simulatorSettings } from "../../apps/simulator/config.ts";
-import { loadWorkerConfig } from "../../apps/worker/config.ts";
+import { loadWorkerConfig, workerSettings } from "../../apps/worker/config.ts";
 import { secretsText } from "../../infra/kubernetes/secrets.ts";
 import { chart, documentedVariables, type Json, type Manifest } from "./chart.ts";
 import { root } from "./compose.ts";
@@ -286,6 +287,46 @@ test("each process accepts its settings, and has time to drain", () => {
     const drainSeconds = (Number(env.DRAIN_MS ?? 0) + Number(env.DRAIN_NOTICE_MS ?? 0)) / 1_000;
     assert.ok(graceSeconds >= drainSeconds + 5, component);
   }
+});
+
+test("every setting of every role can be set, a secret one from a Secret only", () => {
+  const files = { bucket: "files" };
+  const secrets = { ingress: "sluice-ingress" };
+  const roles = { ingress: ingressSettings, control: controlSettings, workerDefaults: workerSettings };
+  for (const [role, own] of Object.entries(roles)) {
+    const settings: Setting<unknown>[] = [serviceSettings, tracingSettings, own].flatMap((table) =>
+      Object.values(table),
+    );
+    const environmentWith = (values: Record<string, Json>) => {
+      const manifests = render({ catalogue, files, secrets, [role]: values });
+      const isOfRole = (one: Manifest) => componentOf(one).startsWith(role === "workerDefaults" ? "worker-chat" : role);
+      const deployment = manifests.find((one) => one.kind === "Deployment" && isOfRole(one));
+      return new Map(environmentOf(deployment ?? assert.fail(role)).map((each) => [each.name, each]));
+    };
+    const present = environmentWith({});
+    const names = (isSecret: boolean) =>
+      [...settings.filter(({ secret }) => (secret !== undefined) === isSecret).map(({ variable }) => variable)]
+        .concat(isSecret ? exporterSecrets : [])
+        .filter((name) => !present.has(name));
+    const valueFrom = (key: string) => ({ secretKeyRef: { name: "own", key } });
+    const changed = environmentWith({
+      settings: Object.fromEntries(names(false).map((name) => [name, `a value of ${name}`])),
+      pod: { env: names(true).map((name) => ({ name, valueFrom: valueFrom(name) })) },
+    });
+    for (const name of names(false)) assert.equal(changed.get(name)?.value, `a value of ${name}`, `${role} ${name}`);
+    for (const { variable, secret } of settings) {
+      const { value, valueFrom: from } = changed.get(variable) ?? assert.fail(`${role} ${variable}`);
+      assert.ok(secret === undefined ? value !== undefined : from !== undefined, `${role} ${variable}`);
+    }
+    for (const name of names(true))
+      assert.throws(() => environmentWith({ settings: { [name]: "plain" } }), /secret/i, `${role} ${name}`);
+  }
+  for (const control of [{ settings: { USAGE_EXPORT: "jsonl" } }, {}])
+    assert.throws(
+      () =>
+        render({ catalogue, control, ...(control.settings === undefined && { settings: { USAGE_EXPORT: "focus" } }) }),
+      /USAGE_EXPORT needs files/,
+    );
 });
 
 test("variables are documented and unique, and a role has no secret but its own", () => {

@@ -7,9 +7,14 @@ import { join } from "node:path";
 import { test } from "node:test";
 import ipaddr from "ipaddr.js";
 import { loadCatalogue } from "#catalogue/load.ts";
+import { type Setting, serviceSettings } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
+import { tracingSettings } from "#tracing/config.ts";
 import { findRedisProgram } from "../../apps/cli/redis-program.ts";
 import { roleCommands } from "../../apps/cli/roles.ts";
+import { controlConfigOf, controlSettings, installationSettings } from "../../apps/control/config.ts";
+import { ingressSettings } from "../../apps/ingress/common/config.ts";
+import { workerSettings } from "../../apps/worker/config.ts";
 import { until } from "../cli/gateway.ts";
 import { freePort } from "../support/tcp.ts";
 import { networks, roles, root, services, textOf } from "./compose.ts";
@@ -95,6 +100,55 @@ test("environment variables are ones that the processes read, and only workers g
     assert.equal(environment.CREDENTIALS_SECRET !== undefined, name === "control" || name.startsWith("worker"), name);
     assert.equal(environment.OPERATOR_TOKEN !== undefined, name === "control" || name === "keys", name);
   }
+});
+
+test("every setting of a role is fixed here, comes from .env, or can be in the role's file of settings", () => {
+  const tables = { ingress: ingressSettings, control: controlSettings, worker: workerSettings };
+  /** Settings that other values of this file depend on. */
+  const fixed: Record<keyof typeof tables, string[]> = {
+    ingress: [
+      ...["HOST", "PORT", "DRAIN_NOTICE_MS", "DRAIN_MS", "CONTROL_INTERNAL_URL"],
+      ...["OPERATIONS_HOST", "OPERATIONS_PORT", "SLUICE_CATALOGUE", "USAGE_DIRECTORY"],
+    ],
+    control: [
+      ...["CONTROL_HOST", "CONTROL_PORT", "CONTROL_INTERNAL_ADDRESS", "INGRESS_URL", "FILES_DIRECTORY"],
+      ...["OPERATIONS_HOST", "OPERATIONS_PORT", "SLUICE_CATALOGUE", "USAGE_DIRECTORY"],
+    ],
+    worker: ["DRAIN_MS", "OPERATIONS_HOST", "OPERATIONS_PORT", "SLUICE_CATALOGUE", "USAGE_DIRECTORY"],
+  };
+  for (const [service, { environment, env_file: files = [] }] of roles) {
+    const role = service.replace(/-.*/, "") as keyof typeof tables;
+    if (tables[role] === undefined) continue;
+    const directory = "$" + "{SETTINGS_DIRECTORY:-./settings}";
+    assert.deepEqual(
+      files,
+      ["all", role].map((name) => ({ path: `${directory}/${name}.env`, required: false })),
+    );
+    const variables = [serviceSettings, tracingSettings, tables[role]].flatMap((table) =>
+      Object.values(table).map(({ variable }: Setting<unknown>) => variable),
+    );
+    const constants = variables.filter(
+      (name) => environment[name] !== undefined && !environment[name].includes("$" + "{"),
+    );
+    assert.deepEqual(constants.sort(), fixed[role].sort(), service);
+  }
+});
+
+test("a setting that .env leaves out has its default, and the console may change it", () => {
+  const defaults = Object.fromEntries(
+    Object.entries(services.control!.environment!).map(([name, value]) => [
+      name,
+      value.replaceAll(/\$\{\w+:[-?]([^}]*)\}/g, (_, other: string) => (other.startsWith("run ") ? "x" : other)),
+    ]),
+  );
+  const config = controlConfigOf({ ...defaults, OPERATOR_TOKEN: "x".repeat(32) });
+  assert.equal(config.usageExport, "");
+  assert.deepEqual(
+    Object.values(installationSettings)
+      .map(({ variable }) => variable)
+      .filter((name) => defaults[name]),
+    ["GATEWAY_URL"],
+  );
 });
 
 test("ingresses trust the proxy's address, and nobody else is in its network", () => {

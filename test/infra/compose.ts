@@ -14,6 +14,7 @@ interface Service {
   ulimits?: { nofile: number };
   entrypoint?: string[];
   environment?: Record<string, string>;
+  env_file?: { path: string; required: boolean }[];
   healthcheck?: { test: string[] };
   depends_on?: Record<string, { condition: string }>;
   deploy?: { replicas: number };
