@@ -81,10 +81,8 @@ test("the templates name settings, metrics and commands that exist, and the char
   // Node's own.
   settings.delete("NODE_EXTRA_CA_CERTS");
   for (const name of settings) assert.ok(documentedVariables.has(name), name);
-  const metrics = ["apps/ingress/observability", "apps/worker/observability", "libs/service"]
-    .map((folder) => textOf(`${folder}/metrics.ts`))
-    .join("\n");
-  for (const [name] of templates.matchAll(/\bsluice_\w+/g)) assert.ok(metrics.includes(`"${name}"`), name);
+  const metrics = new Set(gatewayMetrics().map(({ name }) => name));
+  for (const [name] of templates.matchAll(/\bsluice_\w+/g)) assert.ok(metrics.has(name), name);
   for (const [path] of templates.matchAll(/\bapps\/\w+\/main\.ts/g)) assert.ok(textOf(path));
   const { version } = JSON.parse(textOf("package.json")) as { version: string };
   assert.match(chartText("Chart.yaml"), new RegExp(`^version: ${version}\nappVersion: ${version}$`, "m"));
