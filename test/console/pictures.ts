@@ -120,6 +120,7 @@ await client.batches.cancel(long);
 let revision = 0;
 async function put(place: string, body: object): Promise<void> {
   const response = await control.call("PUT", `/catalogue/${place}`, body, { "if-match": `"${revision}"` });
+  if (!response.ok) throw new Error(await response.text());
   ({ revision } = (await response.json()) as { revision: number });
 }
 const upstream = { dialect: "openai-chat", baseUrl: `${gateway.simulatorUrl}/v1` };
