@@ -1,6 +1,7 @@
 /** Takes the pictures of docs/console.md on the real stack: `npm run pictures`. */
 import { join, resolve } from "node:path";
 import OpenAI from "openai";
+import { endAll } from "../support/at-end.ts";
 import { startConsole } from "../support/console.ts";
 import { catalogueOf } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
@@ -17,7 +18,7 @@ const catalogue = catalogueOf(
   }),
 );
 const secret = { CREDENTIALS_SECRET: "a secret for the credentials of the pictures" };
-await using browser = await startConsole(
+const browser = await startConsole(
   { catalogue, processes: "all", workers: [queues, queues], environment: secret },
   secret,
 );
@@ -144,3 +145,5 @@ await take("route", "/catalogue/models/llama-4-maverick", "75% of the requests")
   await opened.page.getByRole("button", { name: "OpenRouter" }).waitFor();
   await opened.page.screenshot({ path: join(directory, "vendors.png"), animations: "disabled" });
 }
+await browser[Symbol.asyncDispose]();
+await endAll();

@@ -6,9 +6,12 @@ import { after } from "node:test";
 
 const endings: (() => Promise<unknown>)[] = [];
 // At the end of the process' tests: this module is loaded before the first of them.
-after(async () => {
-  for (const end of endings.reverse()) await end();
-});
+after(endAll);
+
+/** For a script that has no tests. */
+export async function endAll(): Promise<void> {
+  for (const end of endings.splice(0).reverse()) await end();
+}
 
 /** Calls `end` when all tests of this process are over. */
 export function atEnd(end: () => Promise<unknown>): void {
