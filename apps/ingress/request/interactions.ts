@@ -6,6 +6,16 @@
 import Type from "typebox";
 import { jsonSchemaOf } from "#dialects/gemini/google-schema.ts";
 import { foreignThoughtId } from "#dialects/openai-responses/answer.ts";
+import {
+  name,
+  nullable,
+  optional,
+  optionalFlag,
+  optionalList,
+  optionalObject,
+  optionalTexts,
+  text,
+} from "#dialects/request-schema/schema-parts.ts";
 import { isObject, isPresent, jsonBytesOf, listOf, objectOf, someOf, textOf } from "#wire/json/parse.ts";
 import { Refusal, type Result, refusalOf } from "../common/refusal.ts";
 import { readJson } from "./body.ts";
@@ -19,32 +29,23 @@ export interface InteractionRequest {
 
 type Body = Record<string, unknown>;
 
-const optional = (type: string | string[], more: object = {}) =>
-  Type.Optional(Type.Unsafe<unknown>({ type: [...[type].flat(), "null"], ...more }));
-
 const schema = Type.Object({
-  model: Type.String({ minLength: 1 }),
+  model: name,
   input: Type.Unsafe<unknown>({ type: ["string", "array", "object"] }),
-  system_instruction: optional("string"),
-  tools: optional("array", { items: { type: "object", required: ["type"] } }),
-  stream: optional("boolean"),
-  store: optional("boolean"),
-  background: optional("boolean"),
-  previous_interaction_id: optional("string"),
-  response_format: optional(["object", "array"]),
-  response_mime_type: optional("string"),
-  response_modalities: optional("array", { items: { type: "string" } }),
-  service_tier: optional("string"),
-  generation_config: optional("object", {
-    properties: {
-      temperature: { type: ["number", "null"] },
-      top_p: { type: ["number", "null"] },
-      max_output_tokens: { type: ["integer", "null"] },
-      stop_sequences: { type: ["array", "null"], items: { type: "string" } },
-      thinking_level: { type: ["string", "null"] },
-      thinking_summaries: { type: ["string", "null"] },
-      tool_choice: { type: ["string", "object", "null"] },
-    },
+  ...optionalTexts("system_instruction", "previous_interaction_id", "response_mime_type", "service_tier"),
+  tools: optionalList({ type: "object", required: ["type"] }),
+  stream: optionalFlag,
+  store: optionalFlag,
+  background: optionalFlag,
+  response_format: optional({ type: ["object", "array", "null"] }),
+  response_modalities: optionalList(text),
+  generation_config: optionalObject({
+    temperature: nullable("number"),
+    top_p: nullable("number"),
+    max_output_tokens: nullable("integer"),
+    stop_sequences: nullable("array", { items: text }),
+    ...optionalTexts("thinking_level", "thinking_summaries"),
+    tool_choice: { type: ["string", "object", "null"] },
   }),
 });
 

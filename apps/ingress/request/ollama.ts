@@ -4,6 +4,17 @@
  */
 
 import Type from "typebox";
+import {
+  name,
+  nullable,
+  optional,
+  optionalFlag,
+  optionalInteger,
+  optionalList,
+  optionalObject,
+  optionalTexts,
+  text,
+} from "#dialects/request-schema/schema-parts.ts";
 import { isObject, jsonBytesOf, listOf, objectOf, someOf, textOf } from "#wire/json/parse.ts";
 import { Refusal, type Result } from "../common/refusal.ts";
 import { readObject } from "./body.ts";
@@ -25,54 +36,48 @@ export interface OllamaRequest {
 
 type Body = Record<string, unknown>;
 
-const optional = (type: string | string[], more: object = {}) =>
-  Type.Optional(Type.Unsafe<unknown>({ type: [...[type].flat(), "null"], ...more }));
-const texts = optional("array", { items: { type: "string" } });
+const texts = optionalList(text);
 /** The options of the same name and meaning in chat completions. */
 const numbers = ["temperature", "top_p", "seed", "presence_penalty", "frequency_penalty"];
 const common = {
-  model: Type.String({ minLength: 1 }),
-  stream: optional("boolean"),
-  think: optional(["boolean", "string"]),
-  format: optional(["string", "object"], { if: { type: "string" }, then: { enum: ["json", ""] } }),
-  logprobs: optional("boolean"),
-  top_logprobs: optional("integer", { minimum: 0, maximum: 20 }),
-  options: optional("object", {
-    properties: {
-      stop: { type: ["string", "array", "null"] },
-      num_predict: { type: ["integer", "null"] },
-      ...Object.fromEntries(numbers.map((name) => [name, { type: ["number", "null"] }])),
-    },
+  model: name,
+  stream: optionalFlag,
+  think: optional({ type: ["boolean", "string", "null"] }),
+  format: optional({ type: ["string", "object", "null"], if: { type: "string" }, then: { enum: ["json", ""] } }),
+  logprobs: optionalFlag,
+  top_logprobs: optionalInteger(0, 20),
+  options: optionalObject({
+    stop: { type: ["string", "array", "null"] },
+    num_predict: nullable("integer"),
+    ...Object.fromEntries(numbers.map((option) => [option, nullable("number")])),
   }),
 };
 const message = Type.Object({
   role: Type.Enum(["system", "user", "assistant", "tool"]),
-  content: optional("string"),
+  ...optionalTexts("content", "tool_name"),
   images: texts,
-  tool_calls: optional("array", { items: { type: "object", required: ["function"] } }),
-  tool_name: optional("string"),
+  tool_calls: optionalList({ type: "object", required: ["function"] }),
 });
 
 const schemas: Record<ModelPath, object> = {
   "/api/chat": Type.Object({
     ...common,
     messages: Type.Optional(Type.Array(message)),
-    tools: optional("array"),
+    tools: optionalList({}),
   }),
   "/api/generate": Type.Object({
     ...common,
-    prompt: optional("string"),
-    system: optional("string"),
+    ...optionalTexts("prompt", "system"),
     images: texts,
-    suffix: optional("string", { maxLength: 0 }),
-    raw: optional("boolean", { enum: [false, null] }),
+    suffix: optional(nullable("string", { maxLength: 0 })),
+    raw: optional(nullable("boolean", { enum: [false, null] })),
   }),
   "/api/embed": Type.Object({
-    model: common.model,
-    input: Type.Unsafe<unknown>({ type: ["string", "array"], items: { type: "string" } }),
-    dimensions: optional("integer"),
+    model: name,
+    input: Type.Unsafe<unknown>({ type: ["string", "array"], items: text }),
+    dimensions: optional(nullable("integer")),
   }),
-  "/api/embeddings": Type.Object({ model: common.model, prompt: Type.String() }),
+  "/api/embeddings": Type.Object({ model: name, prompt: text }),
 };
 
 /** `llama3:latest` and `llama3` are the same model. */
