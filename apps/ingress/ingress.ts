@@ -298,11 +298,8 @@ function createHttp(
     ...{ clientSecrets, unread, nextId, recorded, websockets },
   };
   const posts = addRoutes(server, features);
-  addOllamaRoutes(server, features, (...step) => posts.checkEarly(...step));
-  addInteractionRoutes(server, features, {
-    checkEarly: (...step) => posts.checkEarly(...step),
-    beginBackground: (...step) => posts.beginBackground(...step),
-  });
+  addOllamaRoutes(server, features, posts);
+  addInteractionRoutes(server, features, posts);
   addStoredRoutes(server, features);
   addOwnUsageRoutes(server, shared);
   addOwnQueueRoute(server, shared);

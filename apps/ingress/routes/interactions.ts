@@ -38,13 +38,13 @@ type WithId = { Params: { id: string }; Querystring: { stream?: string; include_
 export function addInteractionRoutes(
   server: FastifyInstance,
   options: InteractionRoutesOptions,
-  { checkEarly, beginBackground }: Pick<GenerationRoutes, "checkEarly" | "beginBackground">,
+  posts: Pick<GenerationRoutes, "checkEarly" | "beginBackground">,
 ): void {
   const { storing, detached } = options;
   for (const version of googleVersions) {
     const path = `/${version}/interactions`;
-    server.post(path, { onRequest: (request) => checkEarly(request, responses) }, (request, reply) =>
-      inOwnWords(() => begin(options, beginBackground, request, reply)),
+    server.post(path, { onRequest: (request) => posts.checkEarly(request, responses) }, (request, reply) =>
+      inOwnWords(() => begin(options, posts, request, reply)),
     );
     server.get<WithId>(`${path}/:id`, (request) =>
       inOwnWords(async () => {
@@ -81,7 +81,7 @@ const noBackgroundStream = invalidRequest(
 
 async function begin(
   { generations, bodies, reader, storing, recorded }: InteractionRoutesOptions,
-  beginBackground: GenerationRoutes["beginBackground"],
+  posts: Pick<GenerationRoutes, "beginBackground">,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
@@ -95,7 +95,7 @@ async function begin(
   );
   if (resolved.body.background === true) {
     if (streams) throw new Refusal(noBackgroundStream);
-    const response = await beginBackground(request, reply, resolved, undefined);
+    const response = await posts.beginBackground(request, reply, resolved, undefined);
     return interactionOf((response && parsedObject(response)) ?? {});
   }
   const framing = streams ? "sse" : "whole";

@@ -51,11 +51,11 @@ const endpointOf = (path: ModelPath) => (path === "/api/chat" || path === "/api/
 export function addOllamaRoutes(
   server: FastifyInstance,
   options: OllamaRoutesOptions,
-  checkEarly: GenerationRoutes["checkEarly"],
+  posts: Pick<GenerationRoutes, "checkEarly">,
 ): void {
   const { catalogue, admission } = options;
   for (const path of modelPaths)
-    server.post(path, { onRequest: (request) => checkEarly(request, endpointOf(path)) }, (request, reply) =>
+    server.post(path, { onRequest: (request) => posts.checkEarly(request, endpointOf(path)) }, (request, reply) =>
       begin(options, path, request, reply),
     );
   server.get("/", (_request, reply) => reply.type("text/plain").send("Ollama is running"));
