@@ -5,7 +5,14 @@
 import Type from "typebox";
 import type { Failure } from "#dialects/errors.ts";
 import { isCount } from "#dialects/profile.ts";
-import { nullable, optional } from "#dialects/request-schema/schema-parts.ts";
+import {
+  modelName,
+  nullable,
+  objectWith,
+  optional,
+  optionalText,
+  optionalTexts,
+} from "#dialects/request-schema/schema-parts.ts";
 import { type JsonObject, objectOf } from "#wire/json/parse.ts";
 import { answerBytesMax, embeddedTextsMax, embeddingsBodyBytesMax, numberBytes, numbersDefault } from "../bounds.ts";
 import { promptsIn } from "../completions/prompts.ts";
@@ -14,8 +21,10 @@ import type { Operation } from "../operation.ts";
 
 /** The schemas of requests for embeddings, in OpenAI's and in Google's format. */
 
+const size = nullable("integer", { minimum: 1, maximum: 65_536 });
+
 const embeddingRequestSchema = Type.Object({
-  model: Type.String({ minLength: 1, maxLength: 256 }),
+  model: modelName,
   input: Type.Unsafe<unknown>({
     type: ["string", "array"],
     minItems: 1,
@@ -26,9 +35,9 @@ const embeddingRequestSchema = Type.Object({
     if: { type: "array", items: { type: ["string", "array"] } },
     then: { maxItems: embeddedTextsMax },
   }),
-  dimensions: optional({ ...nullable("integer"), minimum: 1, maximum: 65_536 }),
+  dimensions: optional(size),
   encoding_format: Type.Optional(Type.Enum(["float", "base64"])),
-  user: optional(nullable("string")),
+  user: optionalText,
 });
 
 const part = { type: "object", properties: { text: nullable("string") } };
@@ -37,19 +46,12 @@ const content = {
   required: ["parts"],
   properties: { parts: { type: "array", minItems: 1, maxItems: 1_000, items: part } },
 };
-const size = { ...nullable("integer"), minimum: 1, maximum: 65_536 };
 const googleEmbedding = {
   content,
-  model: nullable("string"),
-  taskType: nullable("string"),
-  task_type: nullable("string"),
-  title: nullable("string"),
+  ...optionalTexts("model", "taskType", "task_type", "title"),
   outputDimensionality: size,
   output_dimensionality: size,
-  embedContentConfig: {
-    ...nullable("object"),
-    properties: { outputDimensionality: size, output_dimensionality: size },
-  },
+  embedContentConfig: objectWith({ outputDimensionality: size, output_dimensionality: size }),
 };
 
 const embedContentSchema = Type.Unsafe<JsonObject>({

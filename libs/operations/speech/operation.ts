@@ -1,6 +1,6 @@
 /** Speech from a text: https://platform.openai.com/docs/api-reference/audio/createSpeech */
 import Type from "typebox";
-import { modelName, optional, optionalNumber, optionalText } from "#dialects/request-schema/schema-parts.ts";
+import { modelName, nullable, optional, optionalNumber, optionalText } from "#dialects/request-schema/schema-parts.ts";
 import { speechBodyBytesMax } from "../bounds.ts";
 import { plainDemandOf } from "../demand.ts";
 import type { Operation } from "../operation.ts";
@@ -18,7 +18,7 @@ const speechRequestSchema = Type.Object({
   instructions: optionalText,
   response_format: optionalText,
   speed: optionalNumber(0.25, 4),
-  stream_format: optional({ type: ["string", "null"], enum: ["audio", "sse", null] }),
+  stream_format: optional(nullable("string", { enum: ["audio", "sse", null] })),
 });
 
 export const speech: Operation = {
