@@ -129,7 +129,9 @@ export class Admission {
       model,
       catalogue: priceVersion === undefined ? catalogue : catalogueInForceAs(priceVersion),
       queue: catalogue.queues.get(model.queue) ?? { waitingMax: 0, waitMs: 0 },
-      session: hasSession ? sessionOf(headers, source, { keyId: caller.id, model: requested.id }) : undefined,
+      session: hasSession
+        ? sessionOf(request.labels.session, source, { keyId: caller.id, model: requested.id })
+        : undefined,
       maxWaitMs,
       whenFlexFull,
       share: {

@@ -3,7 +3,6 @@
  * of its conversation, which stays the same from turn to turn.
  */
 import { createHash, createHmac } from "node:crypto";
-import type { IncomingHttpHeaders } from "node:http";
 import { isObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { sessionNameIn, sessionNameOf } from "../common/labels.ts";
 
@@ -34,18 +33,13 @@ export interface Session {
   isAssumed: boolean;
 }
 
-/** The field of a body that names its session. */
-const nameInBody = (body: Body): string | undefined =>
-  sessionNameOf({}, body) ?? sessionNameIn([objectOf(body.metadata).user_id]);
-
-/** Undefined for a request without a name and a conversation. */
+/** `named`: the session of its labels. Undefined for a request without a name and a conversation. */
 export function sessionOf(
-  headers: IncomingHttpHeaders,
+  named: string | null,
   { body, opener, expansion }: SessionSource,
   scope: { keyId: string; model: string },
 ): Session | undefined {
-  const name =
-    sessionNameOf(headers, body) ?? sessionNameIn([objectOf(body.metadata).user_id, expansion?.conversationId]);
+  const name = named ?? sessionNameIn([objectOf(body.metadata).user_id, expansion?.conversationId]);
   const beginning = name === undefined ? (opener ?? openerOf(body)) : undefined;
   const text = beginning?.hash ?? (name === undefined ? undefined : `name ${name}`);
   if (text === undefined) return undefined;
@@ -60,7 +54,9 @@ const openerLengthMax = 4_096;
  * The opener of a body that is too large to be kept; undefined for one that names its session.
  */
 export const openerToKeep = (body: Body): Opener | undefined =>
-  nameInBody(body) === undefined ? openerOf(body) : undefined;
+  (sessionNameOf({}, body) ?? sessionNameIn([objectOf(body.metadata).user_id])) === undefined
+    ? openerOf(body)
+    : undefined;
 
 /**
  * A hash of the system prompt, the tools and the user's first turn, in each dialect. Only their

@@ -1,12 +1,14 @@
 /** Which session a request belongs to. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { labelsOf } from "../../../apps/ingress/common/labels.ts";
 import { openerToKeep, sessionOf } from "../../../apps/ingress/request/session.ts";
 
 const scope = { keyId: "key_1", model: "m" };
 const chat = { messages: [{ role: "user", content: "hello" }] };
 const of = (headers: Record<string, string>, body: object = chat, conversationId?: string) =>
-  sessionOf(headers, { body: { ...body }, expansion: { conversationId } }, scope)?.id;
+  sessionOf(labelsOf({}, headers, { ...body }).session, { body: { ...body }, expansion: { conversationId } }, scope)
+    ?.id;
 
 const names: [source: string, headers: Record<string, string>, body: object, conversationId?: string][] = [
   ["x-sluice-session", { "x-sluice-session": "s" }, chat],
@@ -37,7 +39,7 @@ test("a name is a hash, for one key and one model only", () => {
   const session = of({ "x-sluice-session": "ada@example.com" });
   assert.match(String(session), /^[0-9A-Za-z_-]{22}$/);
   const ofOther = (other: Partial<typeof scope>) =>
-    sessionOf({ "x-sluice-session": "ada@example.com" }, { body: chat }, { ...scope, ...other })?.id;
+    sessionOf("ada@example.com", { body: chat }, { ...scope, ...other })?.id;
   assert.equal(ofOther({}), session);
   assert.notEqual(ofOther({ keyId: "key_2" }), session);
   assert.notEqual(ofOther({ model: "n" }), session);
@@ -138,10 +140,10 @@ for (const [dialect, first, later, other] of conversations)
   test(`without a name the beginning of the conversation is the session: ${dialect}`, () => {
     assert.equal(of({}, later), of({}, first));
     assert.notEqual(of({}, other), of({}, first));
-    const large = sessionOf({}, { body: {}, opener: openerToKeep({ ...later }) }, scope);
+    const large = sessionOf(null, { body: {}, opener: openerToKeep({ ...later }) }, scope);
     assert.equal(large?.id, of({}, first), "of a large body, whose opener its thread keeps");
     assert.deepEqual(
-      [sessionOf({}, { body: { ...first } }, scope)?.isAssumed, large?.isAssumed],
+      [sessionOf(null, { body: { ...first } }, scope)?.isAssumed, large?.isAssumed],
       [true, false],
       "it is assumed until a turn follows",
     );
