@@ -68,41 +68,31 @@ export interface RoutingDeps {
 }
 
 export class Routing {
-  readonly #circuitBreakers: CircuitBreakers;
-  readonly #slots: Slots;
-  readonly #credentials: Credentials;
-  readonly #vendorLimits: VendorLimits;
-  readonly #upstreams: Upstreams;
-  readonly #clock: Clock;
+  readonly #deps: RoutingDeps;
   readonly #absences = new Map<string, number>();
 
-  constructor({ circuitBreakers, slots, credentials, vendorLimits, upstreams, clock }: RoutingDeps) {
-    this.#clock = clock;
-    this.#upstreams = upstreams;
-    this.#circuitBreakers = circuitBreakers;
-    this.#slots = slots;
-    this.#credentials = credentials;
-    this.#vendorLimits = vendorLimits;
+  constructor(deps: RoutingDeps) {
+    this.#deps = deps;
   }
 
   async permit(candidate: Candidate, request: CallRequest): Promise<Permission> {
     const { upstream, name: key } = candidate;
     const { holder, caller, credentials } = request;
-    const now = this.#clock.now();
-    const chosen = this.#credentials.choose(candidate, caller, now, credentials);
+    const now = this.#deps.clock.now();
+    const chosen = this.#deps.credentials.choose(candidate, caller, now, credentials);
     if (chosen.kind === "blocked") return { ...chosen, ...(chosen.by === "rate-limit" && whenFullOf(upstream)) };
-    const isProbe = this.#circuitBreakers.stateOf(key, now) !== "closed";
-    const openMs = isProbe ? await this.#circuitBreakers.enter(key, holder, now) : 0;
+    const isProbe = this.#deps.circuitBreakers.stateOf(key, now) !== "closed";
+    const openMs = isProbe ? await this.#deps.circuitBreakers.enter(key, holder, now) : 0;
     if (openMs > 0) return { kind: "blocked", by: "circuit breaker", forMs: openMs };
     if (isProbe && (await this.#seemsAbsent(upstream, key, chosen.credential))) {
-      this.#circuitBreakers.failed(key, upstream.circuitBreakerFailuresMax);
+      this.#deps.circuitBreakers.failed(key, upstream.circuitBreakerFailuresMax);
       return { kind: "blocked", by: "circuit breaker", forMs: absentMs };
     }
     const { credential } = chosen;
     const taken =
       this.#takeUnlimited(candidate, request, credential) ?? (await this.#takeSlot(candidate, request, credential));
     if (taken.kind === "blocked") {
-      if (isProbe) this.#circuitBreakers.unproven(key);
+      if (isProbe) this.#deps.circuitBreakers.unproven(key);
       return taken;
     }
     return {
@@ -113,7 +103,7 @@ export class Routing {
       leave: (outcome, usage) => {
         taken.slot.release(usage);
         taken.call?.over(usage);
-        if (isProbe && outcome !== "answered" && outcome !== "transient") this.#circuitBreakers.unproven(key);
+        if (isProbe && outcome !== "answered" && outcome !== "transient") this.#deps.circuitBreakers.unproven(key);
       },
     };
   }
@@ -126,7 +116,7 @@ export class Routing {
   ): Taken | undefined {
     if (isLimited) return undefined;
     if (upstream.rateLimitHeaders === "ignore") return { kind: "taken", credential, slot: freeSlot, call: undefined };
-    const call = this.#vendorLimits.takeUnlimited(idOf(key, credential), host, {
+    const call = this.#deps.vendorLimits.takeUnlimited(idOf(key, credential), host, {
       inputTokens,
       outputTokensMax: undefined,
     });
@@ -148,7 +138,7 @@ export class Routing {
         block = { kind: "blocked", by: taken.by, forMs, ...whenFullOf(upstream) };
       left = left.map((names) => names.filter((name) => name !== credential)).filter(({ length }) => length > 0);
       if (taken.scope === "" || left.length === 0) break;
-      chosen = this.#credentials.choose(candidate, request.caller, this.#clock.now(), left);
+      chosen = this.#deps.credentials.choose(candidate, request.caller, this.#deps.clock.now(), left);
     }
     return block as Block;
   }
@@ -162,12 +152,12 @@ export class Routing {
     const scopes = scopesOf(candidate, credential);
     const id = idOf(key, credential);
     const countsMaxTokens =
-      (scopes.length > 0 || this.#vendorLimits.has(id)) && (upstream.countsMaxTokens ?? countsMaxTokensAt(host));
+      (scopes.length > 0 || this.#deps.vendorLimits.has(id)) && (upstream.countsMaxTokens ?? countsMaxTokensAt(host));
     const need = { inputTokens, outputTokensMax: countsMaxTokens ? outputTokensMax() : undefined };
-    const obtained = upstream.rateLimitHeaders === "ignore" ? undefined : this.#vendorLimits.take(id, host, need);
+    const obtained = upstream.rateLimitHeaders === "ignore" ? undefined : this.#deps.vendorLimits.take(id, host, need);
     const call = obtained instanceof Promise ? await obtained : obtained;
     if (typeof call === "number") return { scope: id, by: "rate-limit", forMs: call };
-    const slot = await this.#slots.take({ upstream: upstream.name, target, holder, scopes, ...need });
+    const slot = await this.#deps.slots.take({ upstream: upstream.name, target, holder, scopes, ...need });
     if (!("by" in slot)) return { kind: "taken", credential, slot, call };
     call?.giveBack();
     return slot;
@@ -179,7 +169,7 @@ export class Routing {
    */
   async #seemsAbsent(upstream: CatalogueUpstream, key: string, credential: string | undefined): Promise<boolean> {
     const absences = (this.#absences.get(key) ?? 0) + 1;
-    if (absences < absencesMax && !(await this.#upstreams.isPresent(upstream, credential))) {
+    if (absences < absencesMax && !(await this.#deps.upstreams.isPresent(upstream, credential))) {
       this.#absences.set(key, absences);
       return true;
     }
@@ -195,23 +185,23 @@ export class Routing {
     retryAfterMs: number | undefined,
   ): void {
     const { upstream, name: key } = candidate;
-    const now = this.#clock.now();
+    const now = this.#deps.clock.now();
     switch (outcome) {
       case "answered":
-        this.#circuitBreakers.succeeded(key);
-        this.#credentials.accepted(candidate, credential);
+        this.#deps.circuitBreakers.succeeded(key);
+        this.#deps.credentials.accepted(candidate, credential);
         return;
       case "transient":
         if (upstream.circuitBreakerFailuresMax > 0)
-          this.#circuitBreakers.failed(key, upstream.circuitBreakerFailuresMax);
+          this.#deps.circuitBreakers.failed(key, upstream.circuitBreakerFailuresMax);
         return;
       case "capacity":
-        this.#credentials.rateLimited(candidate, credential, retryAfterMs, caller, now);
+        this.#deps.credentials.rateLimited(candidate, credential, retryAfterMs, caller, now);
         return;
       case "credential":
       case "quota":
       case "missing":
-        this.#credentials.refused(candidate, credential, outcome, retryAfterMs, caller, now);
+        this.#deps.credentials.refused(candidate, credential, outcome, retryAfterMs, caller, now);
         return;
       default:
         outcome satisfies never;
