@@ -3,20 +3,29 @@
  */
 
 import { isObject, isPresent, type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf } from "#wire/json/parse.ts";
-import { elementSpansOf, isNull, objectSpansOf, readSpan } from "#wire/json/spans.ts";
+import { elementSpansOf, isNull, objectSpansOf, readSpan, replaceSpans } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
 import { emptyAnswer } from "../neutral/finish.ts";
 import type { Produced } from "../neutral/produced.ts";
 import { modalitiesOf } from "../openai/parts.ts";
-import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher, withMember } from "../relay/verbatim.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import { generatedImagesOf, plainUsageOf, plausible, tokensOf, type Usage } from "../usage.ts";
 
 /** The caller's JSON with the upstream's model name. Undefined if it has no model. */
 export function imageRequestOf(bytes: Buffer, model: string): WireRequest | undefined {
-  const body = withMember(bytes, ["model"], jsonBytesOf(model));
-  return body === bytes ? undefined : { path: "/images/generations", body };
+  const spans = objectSpansOf(bytes, ["model"]);
+  if (spans?.members.model === undefined) return undefined;
+  const by = jsonBytesOf(model);
+  return {
+    path: "/images/generations",
+
+    body: replaceSpans(
+      bytes,
+      spans.all.map((span) => ({ ...span, by })),
+    ),
+  };
 }
 
 /** `asked` is the request, which says what the answer does not say of the images. */
