@@ -28,6 +28,8 @@ const integer = (min: number, max: number, description: string) => ({
   description,
 });
 
+const flag = (description: string) => ({ kind: "flag" as const, description });
+
 /** Every setting with its bounds; also the source of the reference page. */
 export const settingTable = {
   tokens: integer(
@@ -45,30 +47,20 @@ export const settingTable = {
   head: integer(0, delayMsMax, "Delay before the head of the response, in ms."),
   size: integer(1, 65_536, "Bytes of each text token. Unset: one word."),
   reasoning: integer(0, tokensMax, "Reasoning tokens before the answer. Unset: according to the requested effort."),
-  redacted: {
-    kind: "flag",
-    description: "Reasoning comes as redacted data instead of text, in dialects that have such a form.",
-  },
+  redacted: flag("Reasoning comes as redacted data instead of text, in dialects that have such a form."),
   "reasoning-form": {
     kind: "choice",
     of: reasoningForms,
     description:
       "Where a chat completion has its reasoning: in reasoning_content, in reasoning, also in reasoning_details with a signature, in parts of the content with a signature, or beside a signature of the first call.",
   },
-  "needs-reasoning": {
-    kind: "flag",
-    description:
-      "Refuses a chat completion whose earlier calls come back without their reasoning, or with a changed one.",
-  },
-  "strict-turns": {
-    kind: "flag",
-    description:
-      "Refuses a chat completion with instructions behind the beginning, with turns that do not alternate, or with a user's turn after a result.",
-  },
-  "strict-messages": {
-    kind: "flag",
-    description: "Refuses a chat completion with members of messages that OpenAI does not know.",
-  },
+  "needs-reasoning": flag(
+    "Refuses a chat completion whose earlier calls come back without their reasoning, or with a changed one.",
+  ),
+  "strict-turns": flag(
+    "Refuses a chat completion with instructions behind the beginning, with turns that do not alternate, or with a user's turn after a result.",
+  ),
+  "strict-messages": flag("Refuses a chat completion with members of messages that OpenAI does not know."),
   filter: integer(
     0,
     tokensMax,
@@ -79,11 +71,9 @@ export const settingTable = {
     10_000_000,
     "Prompt tokens reported as cached, at most all of them. Unset: a prefix of long prompts.",
   ),
-  "prompt-cache": {
-    kind: "flag",
-    description:
-      "Prompt tokens are cached as at the vendor, for each credential and model: at Anthropic by marks, at OpenAI by the beginning of the prompt. The usage says how many were read and written.",
-  },
+  "prompt-cache": flag(
+    "Prompt tokens are cached as at the vendor, for each credential and model: at Anthropic by marks, at OpenAI by the beginning of the prompt. The usage says how many were read and written.",
+  ),
   "cache-minimum": integer(
     0,
     tokensMax,
@@ -100,20 +90,16 @@ export const settingTable = {
     "The same for tokens: those of the prompt, and the most that the request allows for the answer.",
   ),
   "limit-period": integer(1, delayMsMax, "The time in which a used-up limit is full again, in ms. Unset: 60000."),
-  "limit-window": {
-    kind: "flag",
-    description: "Limits are full again at once, instead of being refilled all the time.",
-  },
+  "limit-window": flag("Limits are full again at once, instead of being refilled all the time."),
   "image-bytes": integer(0, 33_554_432, "Minimum size of a generated image, in bytes."),
   usage: {
     kind: "choice",
     of: usageModes,
     description: "Usage in a stream: as the request asks, always, never, or running totals in every event.",
   },
-  "early-opening": {
-    kind: "flag",
-    description: "Sends the opening event of a stream, which has no content, with the head instead of the first token.",
-  },
+  "early-opening": flag(
+    "Sends the opening event of a stream, which has no content, with the head instead of the first token.",
+  ),
   status: integer(400, 599, "Fault: the answer is this HTTP status."),
   "retry-after": {
     kind: "instant",
@@ -129,7 +115,7 @@ export const settingTable = {
     tokensMax,
     "Fault: this token's event (counted from 1), or the next token's with an event, is broken JSON; the stream continues.",
   ),
-  "no-end": { kind: "flag", description: "Fault: everything except the terminator is sent." },
+  "no-end": flag("Fault: everything except the terminator is sent."),
   batch: {
     kind: "choice",
     of: batchFaults,
