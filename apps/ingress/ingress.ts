@@ -344,19 +344,19 @@ function periodicTasksOf(
 ): PeriodicTask[] {
   const rewrites = new FileRewrites({ ...shared, everyMs: shared.config.aofRewriteMs });
   return [
-    { everyMs: heartbeatMs, run: () => generations.tick() },
-    { everyMs: checkEveryMs, run: (now) => idempotency.tick(now) },
-    { everyMs: checkEveryMs, run: (now) => limits.tick(now) },
-    { everyMs: renewEveryMsOf(leaseMs), run: () => limits.renew() },
-    { everyMs: checkEveryMs, run: (now) => sockets.tick(now) },
-    { everyMs: checkEveryMs, run: (now) => realtime.tick(now) },
-    { everyMs: bodies.checkEveryMs, run: (now) => bodies.tick(now) },
-    { everyMs: checkEveryMs, run: () => openFiles.tick() },
-    { everyMs: checkEveryMs, run: () => queues.open(catalogue.current().queues) },
-    { everyMs: restoreSettingsEveryMs, run: () => queues.restoreSettings() },
-    { everyMs: checkEveryMs, run: () => detached.tick() },
-    { everyMs: sweepEveryMs, run: () => store.sweep() },
-    { everyMs: rewrites.checkEveryMs, run: () => rewrites.rewriteIfDue() },
+    [heartbeatMs, () => generations.tick()],
+    [checkEveryMs, (now) => idempotency.tick(now)],
+    [checkEveryMs, (now) => limits.tick(now)],
+    [renewEveryMsOf(leaseMs), () => limits.renew()],
+    [checkEveryMs, (now) => sockets.tick(now)],
+    [checkEveryMs, (now) => realtime.tick(now)],
+    [bodies.checkEveryMs, (now) => bodies.tick(now)],
+    [checkEveryMs, () => openFiles.tick()],
+    [checkEveryMs, () => queues.open(catalogue.current().queues)],
+    [restoreSettingsEveryMs, () => queues.restoreSettings()],
+    [checkEveryMs, () => detached.tick()],
+    [sweepEveryMs, () => store.sweep()],
+    [rewrites.checkEveryMs, () => rewrites.rewriteIfDue()],
   ];
 }
 

@@ -7,8 +7,8 @@ test("each task runs at its own interval with the clock's time, until all are st
   let now = 0;
   const runs: string[] = [];
   const stop = startPeriodicTasks({ now: () => now, epoch: () => 0 }, [
-    { everyMs: 100, run: (at) => runs.push(`fast ${at}`) },
-    { everyMs: 250, run: (at) => runs.push(`slow ${at}`) },
+    [100, (at) => runs.push(`fast ${at}`)],
+    [250, (at) => runs.push(`slow ${at}`)],
   ]);
   const advance = (ms: number) => {
     now += ms;
