@@ -33,7 +33,7 @@ export interface Session {
   isAssumed: boolean;
 }
 
-/** `named`: the session of its labels. Undefined for a request without a name and a conversation. */
+/** `named` by its labels. Undefined for a request without a name and a conversation. */
 export function sessionOf(
   named: string | null,
   { body, opener, expansion }: SessionSource,
