@@ -252,16 +252,16 @@ onBoth("an export can be imported again, here without effect and elsewhere as it
     ["queues: { slow: 5 }", 400, /queues\.slow must be a mapping/],
     ["groups: { g: { models: [one], priceRatio: .nan } }", 400, /groups\.g\.priceRatio/],
     ["groups: { g: { models: [one], priceRatio: .inf } }", 400, /groups\.g\.priceRatio/],
-    [`a: &a ${"x".repeat(100_000)}\nqueues: { q: { waitMs: [${"*a,".repeat(9_000)}] } }`, 400, /a is no setting/],
+    [`a: &a ${"x".repeat(100_000)}\nqueues: { q: { waitMs: [${"*a,".repeat(1_900)}] } }`, 400, /a is no setting/],
     [
-      `queues: { p: { waitMs: &a ${"x".repeat(300_000)} }, q: { waitMs: [${"*a,".repeat(9_000)}] } }`,
+      `queues: { p: { waitMs: &a ${"x".repeat(300_000)} }, q: { waitMs: [${"*a,".repeat(1_900)}] } }`,
       413,
       /would be longer than/,
     ],
     [
-      `queues: { p: { waitMs: &a [${"1,".repeat(100_000)}] }, q: { waitMs: [${"*a,".repeat(9_000)}] } }`,
-      413,
-      /would be longer than/,
+      `queues: { p: { waitMs: &a [${"1,".repeat(100_000)}] }, q: { waitMs: [${"*a,".repeat(1_900)}] } }`,
+      400,
+      /more than 1000000 values/,
     ],
     [
       "models: [{ id: x, prices: { inputPerMillion: 1, outputPerMillion: 1 }, route: [{ upstream: gone, model: m }] }]",
