@@ -376,9 +376,6 @@ export class RetryState {
   }
 }
 
-/**
- * Whether the window of `other` may be larger than that of `model`; true if one of them is unknown.
- */
 const blockedFailures: Partial<Record<BlockedBy, Failure>> = {
   concurrency: { code: "overloaded", message: "The upstream of this model is full; try again in a moment." },
   "rate-limit": {
@@ -391,5 +388,8 @@ const blockedOtherwise: Failure = {
   message: "No upstream of this model can accept requests at the moment; try again in a moment.",
 };
 
+/**
+ * Whether the window of `other` may be larger than that of `model`; true if one of them is unknown.
+ */
 const mayBeLarger = (other: Candidate["model"], model: Candidate["model"]): boolean =>
   other.contextWindow === undefined || model.contextWindow === undefined || other.contextWindow > model.contextWindow;
