@@ -384,6 +384,8 @@ export async function closeBatch(
 /** Cancels a batch. One that runs ends when its running lines have. */
 export async function cancelBatch(database: Database, id: string, now: Date): Promise<void> {
   await database.transaction().execute(async (transaction) => {
+    // Its input may be accepted at this moment.
+    await transaction.selectFrom("batches").select("id").where("id", "=", id).forUpdate().execute();
     const changed = { is_cancelled: true, cancelling_at: now };
     await transaction
       .updateTable("batches")

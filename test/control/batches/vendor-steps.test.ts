@@ -4,7 +4,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after } from "node:test";
+import { sql } from "kysely";
 import type { VendorBatchAnswer, VendorBatchCall, VendorTarget } from "#service/vendor-batch.ts";
+import { cancelBatch } from "../../../apps/control/batches/batch-rows.ts";
 import type { SendLine } from "../../../apps/control/batches/line-sender.ts";
 import type { VendorBatches } from "../../../apps/control/batches/vendor-batch.ts";
 import { vendorFindMs, vendorReadsMax } from "../../../apps/control/bounds.ts";
@@ -204,4 +206,24 @@ onPostgres("two processes at once submit each chunk once, and answer each line o
   const all = ids.length * lines;
   assert.equal(vendor.batches.size, ids.length);
   assert.deepEqual(vendor.sent, { deferred: all, answered: all, single: 0 });
+});
+
+onPostgres("a batch that is accepted while it is cancelled is cancelled", async (database) => {
+  const account = `acct-${++accounts}`;
+  const id = `batch_${accounts}`;
+  const context = contextOf(database, await mkdtemp(join(root, "objects-")));
+  await addAccount(database, account);
+  await addBatch(context, { id, account, input: inputOf(1) });
+  const accepting = await database.startTransaction().execute();
+  await accepting.updateTable("batches").set({ state: "in_progress" }).where("id", "=", id).execute();
+  const cancelled = cancelBatch(database, id, new Date());
+  await until("the cancellation waits", async () => {
+    const { rows } = await sql<{ waits: boolean }>`
+      select exists (select from pg_locks where not granted) as waits`.execute(database);
+    return rows[0]?.waits === true;
+  });
+  await accepting.commit().execute();
+  await cancelled;
+  const { state } = await database.selectFrom("batches").select("state").where("id", "=", id).executeTakeFirstOrThrow();
+  assert.equal(state, "cancelling");
 });
