@@ -21,6 +21,17 @@ const startOf = (day: string | undefined, days = 0): string | undefined => {
   return Number.isNaN(ms) ? undefined : new Date(ms + days * dayMs).toISOString();
 };
 
+/** The object by the name in its state; by its id if it has none. */
+function objectNameOf({ subject, before, after }: Entry): string {
+  const [kind, id] = subject.split(" ", 2);
+  if (id === undefined) return subject;
+  for (const state of [after, before] as ({ name?: unknown; email?: unknown } | null)[]) {
+    const name = state?.name || state?.email;
+    if (typeof name === "string") return `${kind} ${name}`;
+  }
+  return subject;
+}
+
 export function Audit() {
   const t = useAuditTexts();
   const { search } = useFilters();
@@ -42,7 +53,7 @@ export function Audit() {
         <Modal
           opened
           onClose={() => setDetails(undefined)}
-          title={`${t.words(details.action)}: ${details.subject}`}
+          title={`${t.words(details.action)}: ${objectNameOf(details)}`}
           size="xl"
           closeButtonProps={{ "aria-label": t.close }}
         >
@@ -63,7 +74,7 @@ export function Audit() {
 function AuditFilters() {
   const t = useAuditTexts();
   const { search, filter } = useFilters();
-  const { actor, name, subject } = search;
+  const { actor, name, subject, object } = search;
   return (
     <Group>
       <FilterSelect name="account" title={t.account} data={useAccounts("owner")} searchable w={220} />
@@ -90,7 +101,9 @@ function AuditFilters() {
         </Button>
       )}
       {subject !== undefined && (
-        <Button variant="light" onClick={() => filter({ subject: undefined })}>{`${t.onlySubject(subject)} ×`}</Button>
+        <Button variant="light" onClick={() => filter({ subject: undefined, object: undefined })}>
+          {`${t.onlySubject(object ?? subject)} ×`}
+        </Button>
       )}
     </Group>
   );
@@ -117,11 +130,19 @@ function useAuditColumns(show: (entry: Entry) => void) {
           {t.words(entry.action)}
         </UnstyledButton>
       )),
-      c.cell("subject", t.subject, ({ subject }) => (
-        <RowButton label={t.onlySubject(subject)} onClick={() => filter({ subject })}>
-          <Cut width={300}>{subject}</Cut>
-        </RowButton>
-      )),
+      c.cell("subject", t.subject, (entry) => {
+        const objectName = objectNameOf(entry);
+        return (
+          <RowButton
+            label={t.onlySubject(objectName)}
+            onClick={() => filter({ subject: entry.subject, object: objectName })}
+          >
+            <Cut width={300} title={entry.subject}>
+              {objectName}
+            </Cut>
+          </RowButton>
+        );
+      }),
       c.account(t.account),
       c.cell("address", t.address, ({ address }) => address || "–"),
     ],

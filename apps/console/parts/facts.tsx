@@ -34,8 +34,8 @@ export function Facts({ facts }: { facts: readonly Fact[] }) {
 const cutAt = (width: number) => ({ "--cut": `${width}px` }) as CSSProperties;
 
 /** One line, cut with an ellipsis; its whole text on hover. */
-export const Cut = ({ children, width = 220 }: { children: string; width?: number }) => (
-  <span className="cut" style={cutAt(width)} title={children}>
+export const Cut = ({ children, title, width = 220 }: { children: string; title?: string; width?: number }) => (
+  <span className="cut" style={cutAt(width)} title={title ?? children}>
     {children}
   </span>
 );
