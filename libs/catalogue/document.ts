@@ -20,8 +20,6 @@ import { CatalogueFault, type Finding, pathTextOf } from "./fault.ts";
 export const fileBytesMax = 4 * 1024 * 1024;
 /** The most tokens of YAML: 4 MiB of usual settings have 1.6 million. Reading takes so long. */
 const tokensMax = 2_000_000;
-/** The most anchors and aliases together: each use of one looks through all of them. */
-const anchorsMax = 2_000;
 /** The most values of a file in which each alias is replaced by its anchor's value. */
 const valuesMax = 1_000_000;
 /** The most mistakes that are listed. */
@@ -60,11 +58,10 @@ export function readDocument(bytes: Uint8Array, file: string): CatalogueDocument
     .map(({ pos, message }) => lineAt(pos[0], oneLine(message)));
   if (mistake !== undefined) throw new CatalogueFault(mistake, ...mistakes);
   if (other !== undefined) throw faultAt(other.range[0], "the file has multiple documents");
-  const anchors = anchorsOf(document);
-  if (typeof anchors === "string") throw faultAt(0, anchors);
+  resolveAliases(document, faultAt);
   let value: unknown;
   try {
-    value = document.toJS({ maxAliasCount: -1 });
+    value = document.toJS();
   } catch (error) {
     throw faultAt(0, oneLine((error as Error).message));
   }
@@ -74,7 +71,6 @@ export function readDocument(bytes: Uint8Array, file: string): CatalogueDocument
     let node: Node | null = document.contents;
     let offset = node?.range?.[0] ?? 0;
     for (const [depth, step] of path.entries()) {
-      if (isAlias(node)) node = anchors.get(node) ?? null;
       let next: unknown;
       if (isSeq(node)) next = node.items[Number(step)];
       if (isMap(node)) {
@@ -115,12 +111,9 @@ interface TokensContext {
 function* tokensOf(text: string, { file, lines, faultAt }: TokensContext): Generator<CST.Token> {
   const parser = new Parser(lines.addNewLine);
   let tokens = 0;
-  let anchors = 0;
   lines.addNewLine(0);
   for (const token of new Lexer().lex(text)) {
     if (++tokens > tokensMax) throw new CatalogueFault(`${file}: more than ${tokensMax} tokens of YAML`);
-    if ((token.startsWith("&") || token.startsWith("*")) && ++anchors > anchorsMax)
-      throw new CatalogueFault(`${file}: more than ${anchorsMax} anchors and aliases`);
     yield* checked(parser.next(token));
   }
   yield* checked(parser.end());
@@ -160,32 +153,48 @@ function repeatedKeysIn(document: Document): { pos: [number]; message: string }[
 
 const mergeKey = "<<";
 
-/** The value of each alias, or why the file has too many values. */
-function anchorsOf(document: Document): Map<Node, Node> | string {
-  const targets = new Map<Node, Node>();
+/**
+ * Puts the value of its anchor in the place of each alias: for each one the library would look
+ * through all of them.
+ */
+function resolveAliases(document: Document, faultAt: TokensContext["faultAt"]): void {
   const byName = new Map<string, Node>();
   /** The values in each node with an anchor; absent while it is not complete. */
-  const sizes = new Map<Node, number>();
-  /** Infinite where there is too much. */
+  const sizes = new Map<unknown, number>();
+  const resolved = <T>(node: T): T => {
+    if (!isAlias(node)) return node;
+    const target = byName.get(node.source);
+    const size = sizes.get(target);
+    const place = node.range?.[0] ?? 0;
+    if (target === undefined) throw faultAt(place, `the alias *${node.source} has no anchor before it`);
+    if (size === undefined) throw faultAt(place, `the alias *${node.source} is inside its own anchor`);
+    // Mistakes are shown where the alias is.
+    const value: T = Object.create(target, { range: { value: node.range } });
+    sizes.set(value, size);
+    return value;
+  };
   const sizeOf = (node: unknown): number => {
-    if (!isNode(node)) return 1;
-    if (isAlias(node)) {
-      const target = byName.get(node.source);
-      const size = target && sizes.get(target);
-      if (target === undefined || size === undefined) return Number.POSITIVE_INFINITY;
-      targets.set(node, target);
-      return size;
-    }
-    if (node.anchor !== undefined) byName.set(node.anchor, node);
-    let size = 1;
-    if (isMap(node)) for (const { key, value } of node.items) size += sizeOf(key) + sizeOf(value);
-    else if (isSeq(node)) for (const item of node.items) size += sizeOf(item);
-    if (node.anchor !== undefined) sizes.set(node, size);
+    let size = sizes.get(node) ?? 1;
+    if (!isNode(node) || sizes.has(node)) return size;
+    if (!isAlias(node) && node.anchor !== undefined) byName.set(node.anchor, node);
+    if (isMap(node))
+      for (const pair of node.items) {
+        pair.key = resolved(pair.key);
+        size += sizeOf(pair.key);
+        pair.value = resolved(pair.value);
+        size += sizeOf(pair.value);
+      }
+    else if (isSeq(node))
+      for (const [index, item] of node.items.entries()) {
+        const value = resolved(item);
+        node.items[index] = value;
+        size += sizeOf(value);
+      }
+    if (!isAlias(node) && node.anchor !== undefined) sizes.set(node, size);
     return size;
   };
-  return sizeOf(document.contents) <= valuesMax
-    ? targets
-    : `more than ${valuesMax} values, each alias being one of its anchor's, or an alias inside its own anchor`;
+  if (sizeOf(resolved(document.contents)) > valuesMax)
+    throw faultAt(0, `more than ${valuesMax} values, each alias being one of its anchor's`);
 }
 
 const oneLine = (text: string) => text.replaceAll(/\s+/g, " ").trim();
