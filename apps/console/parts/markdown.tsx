@@ -8,12 +8,39 @@ import { memo, type ReactNode } from "react";
 import { useTexts } from "../app/texts.ts";
 import { CodeBlock } from "./copy.tsx";
 
-/** Draws again only when the text changes. */
-export const Markdown = memo(({ text }: { text: string }) => (
-  <div className="markdown">
-    <Blocks tokens={lexer(text)} />
-  </div>
-));
+/** Characters of a text, and of one word, whose reading takes a browser little time. */
+const [charactersMax, wordMax] = [200_000, 2_000];
+
+/** The blocks of a text; undefined if it is too long, or nested too deeply. */
+function blocksOf(text: string): Token[] | undefined {
+  if (text.length > charactersMax || text.split(/\s/).some(({ length }) => length > wordMax)) return undefined;
+  try {
+    return lexer(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Draws again only when the text changes. A text that is too large for Markdown stays plain. */
+export const Markdown = memo(({ text }: { text: string }) => {
+  const tokens = blocksOf(text);
+  return (
+    <div className="markdown">
+      {tokens === undefined ? (
+        <Text style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>{text}</Text>
+      ) : (
+        <Blocks tokens={tokens} />
+      )}
+    </div>
+  );
+});
+
+/** A text whose entities, such as &amp;, are characters. A document of a parser runs nothing. */
+const decoded = (text: string) =>
+  text.replace(
+    /&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z][a-z\d]{1,31});/gi,
+    (entity) => new DOMParser().parseFromString(entity, "text/html").documentElement.textContent ?? entity,
+  );
 
 const Blocks = ({ tokens }: { tokens: readonly Token[] }) =>
   // biome-ignore lint/suspicious/noArrayIndexKey: an answer only grows at its end.
@@ -51,7 +78,8 @@ function Block({ token }: { token: Token }): ReactNode {
     case "table":
       return <TableBlock table={token as Tokens.Table} />;
     case "text":
-      return token.tokens === undefined ? token.text : <Inlines tokens={token.tokens} />;
+    case "checkbox":
+      return <Inline token={token} />;
     case "paragraph":
       return (
         <Text component="p">
@@ -65,10 +93,9 @@ function Block({ token }: { token: Token }): ReactNode {
 
 const ListBlock = ({ list: { ordered, start, items } }: { list: Tokens.List }) => (
   <List type={ordered ? "ordered" : "unordered"} {...(ordered && start !== "" && { start })} listStyleType="revert">
-    {items.map(({ tokens, task, checked }, index) => (
+    {items.map(({ tokens }, index) => (
       // biome-ignore lint/suspicious/noArrayIndexKey: an answer only grows at its end.
       <List.Item key={index}>
-        {task && (checked ? "☑ " : "☐ ")}
         <Blocks tokens={tokens} />
       </List.Item>
     ))}
@@ -134,16 +161,21 @@ function Inline({ token }: { token: Token }): ReactNode {
       return <br />;
     case "link":
     case "image": {
-      const content = token.type === "link" ? <Inlines tokens={token.tokens} /> : token.text || token.href;
-      if (!webAddress.test(token.href)) return content;
+      const href = decoded(token.href);
+      const content = token.type === "link" ? <Inlines tokens={token.tokens} /> : decoded(token.text) || href;
+      if (!webAddress.test(href)) return content;
       return (
-        <Anchor href={token.href} target="_blank" rel="noreferrer nofollow" inherit>
+        <Anchor href={href} target="_blank" rel="noreferrer nofollow" inherit>
           {content}
         </Anchor>
       );
     }
     case "text":
-      return token.tokens === undefined ? token.text : <Inlines tokens={token.tokens} />;
+      return token.tokens === undefined ? decoded(token.text) : <Inlines tokens={token.tokens} />;
+    case "checkbox":
+      return token.checked ? "☑ " : "☐ ";
+    case "html":
+      return /^<br\s*\/?>$/i.test(token.text) ? <br /> : token.raw;
     case "escape":
       return token.text;
     default:
