@@ -1,9 +1,11 @@
 /** Sums of usage: the largest groups, and everything else as one. */
 import assert from "node:assert/strict";
+import { sql } from "kysely";
 import type { UsageRecord } from "#ledger/usage-record.ts";
 import type { Context } from "../../apps/control/api/handlers.ts";
 import { systemContext } from "../../apps/control/database/change.ts";
 import type { Database } from "../../apps/control/database/database.ts";
+import { up as addUnpricedUnits } from "../../apps/control/database/migrations/0029-unpriced-units.ts";
 import { insertUsage } from "../../apps/control/ledger/insert.ts";
 import { pseudonymsOf, withPseudonyms } from "../../apps/control/ledger/pseudonyms.ts";
 import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
@@ -417,4 +419,50 @@ onBoth("sums and CSV say where they leave out what is unknown", async (database)
     await usage.exportRecords({ query: { ...range, account, model: "searches" } } as never, contextOf(database))
   ).body;
   assert.deepEqual(column(log, "isCostPartial"), ["true"]);
+});
+
+onBoth("totals of before they counted unpriced records get them from the records", async (database) => {
+  const account = "unpriced-before";
+  const searches = (user: string, more: Partial<UsageRecord> = {}) =>
+    usageRecord({
+      account,
+      receivedAt: start,
+      user,
+      tags: ["a", "b"],
+      otherUnits: [["webSearches", 1, null]],
+      ...more,
+    });
+  const replaced = searches("ann", { isOwner: false, modelAnswered: null, session: "s" });
+  const second = searches("ann", { receivedAt: start + 3 * halfHour });
+  await insertUsage(database, [
+    replaced,
+    second,
+    searches("ann", { otherUnits: [["webSearches", 1, 5]] }),
+    searches("ann", { otherUnits: [["imageInputTokens", 1, null]] }),
+    usageRecord({ account, receivedAt: start }),
+  ]);
+  await insertUsage(
+    database,
+    Array.from({ length: 1_005 }, (_, index) => searches(`user-${index}`)),
+  );
+  const tables = ["usage_totals", "usage_days", "label_totals", "label_days"] as const;
+  const totalsOf = async (table: (typeof tables)[number]) => {
+    const rows: object[] = await database.selectFrom(table).selectAll().execute();
+    return rows.map((row) => Object.entries(row).map(String).sort().join()).sort();
+  };
+  const before = await Promise.all(tables.map(totalsOf));
+  for (const table of tables) await sql`alter table ${sql.table(table)} drop column unpriced`.execute(database);
+  await database.transaction().execute((transaction) => addUnpricedUnits(transaction as never));
+  assert.deepEqual(await Promise.all(tables.map(totalsOf)), before);
+  const sums = { query: { ...range, account, by: "user", user: "ann" } } as never;
+  const isPartial = async () => {
+    const { rows } = (await usage.sumUsage(sums, contextOf(database))).body;
+    return rows.map(({ isCostPartial }) => isCostPartial);
+  };
+  assert.deepEqual(await isPartial(), [true]);
+  await insertUsage(database, [
+    { ...replaced, isOwner: true, otherUnits: null },
+    { ...second, attempt: 2, otherUnits: [["webSearches", 1, 5]] },
+  ]);
+  assert.deepEqual(await isPartial(), [false]);
 });

@@ -101,12 +101,15 @@ export const dimensionNames = Object.keys(dimensions) as Dimension[];
 const moneyOf = (nano: string): number | bigint => (nano.length <= exactDigits ? Number(nano) : BigInt(nano));
 const exactDigits = 15;
 
-/** `isPartial` of the units of a row of `usage`, in SQL. */
-export const isPartialSql = `coalesce(jsonb_path_exists(other_units, '$[*] ? (@[2] == null && (${Object.entries(
+/**
+ * `isPartial` of the units of a row of `usage`, in SQL. Without `strict` a filter looks at what is
+ * in an array in place of the array.
+ */
+export const isPartialSql = `coalesce(jsonb_path_exists(other_units, 'strict $[*] ? (@[2] == null && (${Object.entries(
   unitKinds,
 )
   .flatMap(([kind, whole]) => (whole === undefined ? [`@[0] == "${kind}"`] : []))
-  .join(" || ")}))'), false)`;
+  .join(" || ")}))', '{}', true), false)`;
 
 /**
  * The sums of `usage_totals`: what one record adds, in SQL and here. A test holds the two against
