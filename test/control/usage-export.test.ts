@@ -268,3 +268,20 @@ onBoth("two processes do not write the same hour, and one that was away for long
     await run(failing(() => assert.fail("written again")));
   }
 });
+
+onBoth("keys whose records are another account's by now hide no others", async (database) => {
+  const receivedAt = now - hourMs;
+  const { run, read } = await exporting(database, "moved");
+  const charge = { model: "moved", modelAnswered: "moved", receivedAt, cost: "7" };
+  const moved = usageRecord({ ...charge, isOwner: false, account: "a-before", keyId: "key_0" });
+  await insertUsage(database, [
+    moved,
+    ...Array.from({ length: 250 }, (_, index) => usageRecord({ ...charge, account: "b-keys", keyId: `key_${index}` })),
+  ]);
+  await insertUsage(database, [{ ...moved, isOwner: true, account: "c-after" }]);
+  await run();
+  const hour = new Date(receivedAt).toISOString().slice(11, 13);
+  const rows = rowsIn(await read(`focus/2031-06-10/${hour}.csv`)).filter(({ SkuId }) => SkuId === "moved");
+  const sum = rows.reduce((total, { BilledCost = "" }) => total + exact(BilledCost, 9), 0n);
+  assert.equal(sum, 251n * 7n);
+});

@@ -230,9 +230,9 @@ async function* focusLines(options: UsageExportOptions, hour: Date, sums: Sums):
     const { rows: keys } = await sql<KeyOfUsage & Sums>`
       select account, key_id, count(*) as records, sum(cost)::bigint as cost from usage
       where received_at >= ${hour} and received_at < ${end} and (account, key_id) in (
-        select distinct account, key_id from usage_totals
+        select account, key_id from usage_totals
         where half_hour >= ${hour} and half_hour < ${end} and (account, key_id) > (${last.account}, ${last.key_id})
-        order by account, key_id limit ${exportedKeysMax}
+        group by account, key_id having sum(requests) > 0 order by account, key_id limit ${exportedKeysMax}
       )
       group by account, key_id order by account, key_id`.execute(database);
     const rows =
