@@ -1,31 +1,40 @@
 /**
- * Function calls of tools with free text, in answers that otherwise pass unchanged: they become the
- * custom calls that the caller expects.
+ * Calls in answers that otherwise pass unchanged: arguments that a server sends as a value become
+ * text, and function calls of tools with free text the custom calls that the caller expects.
  */
-import { type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { textOfCall } from "../neutral/tools.ts";
+import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { inputTextOf, textOfCall } from "../neutral/tools.ts";
 
 type Names = ReadonlySet<string>;
 
-/** A whole call as the caller gets it; the same one if it is no such call. */
-function customCallOf(value: unknown, names: Names): unknown {
-  const { function: called, ...others } = objectOf(value);
+/** The call with its arguments as text; the same one if they are. */
+export function withTextArguments(call: JsonObject): JsonObject {
+  const { arguments: input, ...called } = objectOf(call.function);
+  if (typeof input === "string" || !isPresent(input)) return call;
+  return { ...call, function: { ...called, arguments: inputTextOf(input) || "{}" } };
+}
+
+/** A whole call as the caller gets it; the same one if it needs no change. */
+function callFor(value: unknown, names: Names | undefined): unknown {
+  if (!isObject(value)) return value;
+  const call = withTextArguments(value);
+  const { function: called, ...others } = call;
   const { name, arguments: input } = objectOf(called);
-  if (!names.has(String(name))) return value;
+  if (names?.has(String(name)) !== true) return call;
   return { ...others, type: "custom", custom: { name, input: textOfCall(String(input ?? "")) } };
 }
 
 /** The choices of a whole answer as the caller gets them; undefined if none changes. */
-export function customChoicesOf(choices: unknown, names: Names): unknown[] | undefined {
+export function choicesFor(choices: unknown, names: Names | undefined): unknown[] | undefined {
   let isChanged = false;
   const changed = listOf(choices).map((value) => {
     const choice = objectOf(value);
     const message = objectOf(choice.message);
     const calls = listOf(message.tool_calls);
-    const custom = calls.map((call) => customCallOf(call, names));
-    if (custom.every((call, place) => call === calls[place])) return value;
+    const own = calls.map((call) => callFor(call, names));
+    if (own.every((call, place) => call === calls[place])) return value;
     isChanged = true;
-    return { ...choice, message: { ...message, tool_calls: custom } };
+    return { ...choice, message: { ...message, tool_calls: own } };
   });
   return isChanged ? changed : undefined;
 }

@@ -27,7 +27,7 @@ import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { errorIn, failureIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
-import { CustomCalls, customChoicesOf } from "./custom-calls.ts";
+import { CustomCalls, choicesFor, withTextArguments } from "./custom-calls.ts";
 import { withoutReasoning, withPlaceholder, withSignedCall } from "./reasoning.ts";
 import { StreamedCalls } from "./streamed-calls.ts";
 
@@ -238,10 +238,10 @@ class ChatWatcher extends Watcher {
         produced.finished(reason);
       }
     this.#committed ||= says || choices.some(isEnded);
-    const indexed = this.#withOwnIndexes(value, choices, deltas);
-    const custom = this.#custom?.chunksFor(indexed);
+    const readable = this.#withReadableCalls(value, choices, deltas);
+    const custom = this.#custom?.chunksFor(readable);
     if (custom !== undefined) return this.#passing(custom);
-    if (indexed !== value) return this.#passing([jsonOf(indexed)]);
+    if (readable !== value) return this.#passing([jsonOf(readable)]);
     return {
       kind: "relay",
       bytes: eventBytesOf(undefined, data, namedBy(data, value, this.#model)),
@@ -250,28 +250,29 @@ class ChatWatcher extends Watcher {
   }
 
   /**
-   * The chunk with an index of its own for each call: clients join the chunks of one index. The
-   * same chunk if its server gave them.
+   * The chunk with an index of its own for each call, because clients join the chunks of one index,
+   * and with arguments as text. The same chunk if its server sent it so.
    */
-  #withOwnIndexes(value: JsonObject, choices: readonly JsonObject[], deltas: readonly JsonObject[]): JsonObject {
+  #withReadableCalls(value: JsonObject, choices: readonly JsonObject[], deltas: readonly JsonObject[]): JsonObject {
     if (!deltas.some(({ tool_calls: calls }) => calls !== undefined)) return value;
     let isChanged = false;
     const newChoices = choices.map((choice, place) => {
       const calls = listOf(deltas[place]?.tool_calls).map(objectOf);
-      const indexed = calls.map((call) => this.#indexed(choice.index ?? place, call));
-      if (indexed.every((call, at) => call === calls[at])) return choice;
+      const own = calls.map((call) => this.#readable(choice.index ?? place, call));
+      if (own.every((call, at) => call === calls[at])) return choice;
       isChanged = true;
-      return { ...choice, delta: { ...deltas[place], tool_calls: indexed } };
+      return { ...choice, delta: { ...deltas[place], tool_calls: own } };
     });
     return isChanged ? { ...value, choices: newChoices } : value;
   }
 
-  #indexed(choice: unknown, call: JsonObject): JsonObject {
+  #readable(choice: unknown, call: JsonObject): JsonObject {
     const calls = this.#calls.get(choice) ?? new StreamedCalls();
     this.#calls.set(choice, calls);
     const { call: streamedCall, input } = calls.read(call);
     streamedCall.progress.push(input);
-    return call.index === streamedCall.ownIndex ? call : { ...call, index: streamedCall.ownIndex };
+    const own = withTextArguments(call);
+    return call.index === streamedCall.ownIndex ? own : { ...own, index: streamedCall.ownIndex };
   }
 
   /** Chunks that replace one of the upstream's. */
@@ -303,10 +304,10 @@ function answerOf(
   if (failure !== undefined) return failedWith(failure);
   if (!choices.some((choice) => isEnded(choice) || hasContent(messageOf(choice)))) return failedWith(emptyAnswer);
   const named = replaceSpans(bytes, namedBy(bytes, body, jsonBytesOf(model)));
-  const custom = customNames && customChoicesOf(body.choices, customNames);
+  const own = choicesFor(body.choices, customNames);
   return {
     kind: "answer",
-    body: custom === undefined ? named : withValues(named, { choices: jsonBytesOf(custom) }),
+    body: own === undefined ? named : withValues(named, { choices: jsonBytesOf(own) }),
     usage: usageOf(body),
     finish: finishIn(choices.map(({ finish_reason: reason }) => reason)),
   };

@@ -356,6 +356,28 @@ test("each call of a stream has an index of its own, because clients join the ch
   }
 });
 
+test("arguments that a server sends as a value are text, in a stream and in a whole answer", () => {
+  for (const [sent, text] of [
+    [{ city: "Paris" }, '{"city":"Paris"}'],
+    [{}, "{}"],
+    [[], "{}"],
+    [[1], "[1]"],
+    ['{"city":"Paris"}', '{"city":"Paris"}'],
+    ["", ""],
+    [null, null],
+  ]) {
+    const call = { index: 0, id: "a", type: "function", function: { name: "f", arguments: sent } };
+    const own = { ...call, function: { name: "f", arguments: text } };
+    const [event = ""] = relayed(streamOf(), chunk({ tool_calls: [call] }));
+    assert.deepEqual(JSON.parse(event.slice("data: ".length)).choices[0].delta.tool_calls, [own]);
+    const message = { role: "assistant", content: null, tool_calls: [call] };
+    const whole = wholeOf(JSON.stringify({ choices: [{ index: 0, message, finish_reason: "tool_calls" }] }));
+    assert.equal(whole.kind, "answer");
+    if (whole.kind === "answer")
+      assert.deepEqual(JSON.parse(whole.body.toString()).choices[0].message.tool_calls, [own]);
+  }
+});
+
 test("chunks of calls whose indexes are right stay byte for byte", () => {
   const stream = streamOf();
   const chunks = [
