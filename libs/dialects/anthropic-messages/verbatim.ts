@@ -3,7 +3,16 @@
  * unchanged except for the model's name.
  */
 
-import { isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import {
+  isObject,
+  isPresent,
+  type JsonObject,
+  jsonBytesOf,
+  listOf,
+  objectOf,
+  parsedObject,
+  textOf,
+} from "#wire/json/parse.ts";
 import { objectSpansOf, readSpan, replaceSpans, withMembers, withValues } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Target, Verbatim, WholeAnswer } from "../codec.ts";
@@ -117,6 +126,8 @@ class MessagesWatcher extends Watcher {
   finished = false;
   readonly #model: Buffer;
   readonly #usage = new UsageReader();
+  /** The input of the open call, while it came with the call's start and not in parts. */
+  #wholeInput: JsonObject | undefined;
 
   constructor(model: string) {
     super();
@@ -140,13 +151,23 @@ class MessagesWatcher extends Watcher {
     switch (type) {
       case "content_block_delta":
         messagesChunk(value, produced);
+        if (objectOf(value.delta).partial_json) this.#wholeInput = undefined;
         return relayed(type, data, true);
-      case "content_block_stop":
+      case "content_block_stop": {
+        const input = this.#wholeInput;
+        this.#wholeInput = undefined;
+        const stop = relayed(type, data, false);
+        if (input === undefined) return stop;
+        return { ...stop, bytes: Buffer.concat([inputDeltaOf(value.index, input), stop.bytes]) };
+      }
       case "ping":
         return relayed(type, data, false);
-      case "content_block_start":
+      case "content_block_start": {
         messagesChunk(value, produced);
-        return relayed(type, data, !quietBlocks.includes(String(objectOf(value.content_block).type)));
+        const { type: kind, input } = objectOf(value.content_block);
+        this.#wholeInput = isObject(input) && Object.keys(input).length > 0 ? input : undefined;
+        return relayed(type, data, !quietBlocks.includes(String(kind)));
+      }
       case "message_start":
         this.#usage.read(objectOf(value.message).usage);
         return relayed(type, withMember(data, ["message", "model"], this.#model), false);
@@ -169,9 +190,15 @@ class MessagesWatcher extends Watcher {
   }
 }
 
+/** The whole input of a call as a part: clients such as Claude Code read no other. */
+const inputDeltaOf = (index: unknown, input: JsonObject): Buffer => {
+  const delta = { type: "input_json_delta", partial_json: JSON.stringify(input) };
+  return eventBytesOf("content_block_delta", jsonBytesOf({ type: "content_block_delta", index, delta }));
+};
+
 /** The event with its name, which the vendor's clients need, even if the upstream left it out. */
-const relayed = (type: string | undefined, data: Buffer, content: boolean): Passing => ({
-  kind: "relay",
+const relayed = (type: string | undefined, data: Buffer, content: boolean) => ({
+  kind: "relay" as const,
   bytes: eventBytesOf(type, data),
   content,
 });

@@ -132,6 +132,27 @@ test("blocks with content at their start count as content, and so does the end o
   }
 });
 
+test("the input of a call that comes with its start comes as a part too, because clients read no other", () => {
+  const block = (input: object) => ({ type: "tool_use", id: "toolu_1", name: "f", input });
+  const begin = (input: object) => ({ type: "content_block_start", index: 1, content_block: block(input) });
+  const part = (text: string) => ({
+    type: "content_block_delta",
+    index: 1,
+    delta: { type: "input_json_delta", partial_json: text },
+  });
+  const end = { type: "content_block_stop", index: 1 };
+  for (const [events, added] of [
+    [[begin({ a: "x" }), end], [part('{"a":"x"}')]],
+    [[begin({ a: "x" }), part(""), end], [part('{"a":"x"}')]],
+    [[begin({ a: "x" }), part('{"a":'), part('"x"}'), end], []],
+    [[begin({}), part('{"a":"x"}'), end], []],
+    [[begin({}), end], []],
+  ] as const) {
+    const out = relayed(streamOf(), began, ...events).join("");
+    assert.equal(out, shown(began, ...events.slice(0, -1), ...added, end), JSON.stringify(events));
+  }
+});
+
 test("a missing terminator is added, and so are missing event names, which clients need", () => {
   const stream = streamOf();
   assert.deepEqual(
