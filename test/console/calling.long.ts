@@ -121,11 +121,13 @@ test("the playground streams in every dialect, calls tools and shows requests an
   }
 });
 
-test("two models answer side by side, and an answer can be stopped", async () => {
+test("two models answer side by side with one key, and an answer can be stopped", async () => {
+  const keysBefore = await consoleKeys();
   await using opened = await sluice.open("/playground?model=sim-text&second=sim-slow");
   const { page } = opened;
   await sendMessage(page, "hello there");
   await page.getByText("You said: hello there").nth(1).waitFor();
+  assert.equal((await consoleKeys()).length, keysBefore.length + 1);
   await page.getByRole("button", { name: "Stop" }).click();
   await page.getByText("Stopped.").waitFor();
   await assertAccessible(page);

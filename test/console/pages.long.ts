@@ -55,3 +55,12 @@ test("every page in Chinese, dark, on a phone, without a sideways scroll", async
     assert.equal(await page.getAttribute("data-mantine-color-scheme"), "dark");
   }
 });
+
+test("the actions of a row on a phone are in its card", async () => {
+  await using opened = await browser.open("/people", { viewport: { width: 390, height: 844 } });
+  const { page } = opened;
+  await page.getByRole("button", { name: "End sessions" }).first().waitFor();
+  const table = page.getByRole("region", { name: "People" }).last();
+  const hiddenPx = await table.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth);
+  assert.ok(hiddenPx <= 0, `${hiddenPx} px are out of sight`);
+});

@@ -187,3 +187,13 @@ for (const colorScheme of ["light", "dark"] as const)
     await opened.page.locator("canvas").waitFor();
     await assertAccessible(opened.page);
   });
+
+test("the name of a CSV has the first and the last day of the person's time zone", async () => {
+  const days = "&range=custom&from=2026-10-31T15:00:00Z&to=2026-11-30T15:00:00Z";
+  await using opened = await browser.open(page(days), { timezoneId: "Asia/Tokyo" });
+  const { page: tab } = opened;
+  await tab.getByRole("button", { name: "CSV" }).click();
+  const download = tab.waitForEvent("download");
+  await tab.getByRole("menuitem", { name: /^Groups/ }).click();
+  assert.equal((await download).suggestedFilename(), "usage-2026-11-01-2026-11-30.csv");
+});

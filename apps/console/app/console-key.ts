@@ -46,15 +46,19 @@ function storedKeys(): Record<string, ConsoleKey> {
 const storeKey = (place: string, key: ConsoleKey | undefined) =>
   sessionStorage.setItem(keysStored, JSON.stringify({ ...storedKeys(), [place]: key }));
 
-/** Rejects with an ApiFault if the person may not create keys in the account. */
-export async function consoleKey(wish: KeyWish): Promise<ConsoleKey> {
+/**
+ * Calls at the same time share a key. Rejects with an ApiFault if the person may not create keys in
+ * the account.
+ */
+export function consoleKey(wish: KeyWish): Promise<ConsoleKey> {
   const place = placeOf(wish);
-  const current = (await keys.get(place)?.catch(() => undefined)) ?? storedKeys()[place];
-  if (current && current.expiresAt - Date.now() > remainingMsMin) return current;
-  const made = create(wish);
-  keys.set(place, made);
-  made.catch(() => keys.delete(place));
-  return made;
+  const valid = async () => {
+    const current = (await keys.get(place)?.catch(() => undefined)) ?? storedKeys()[place];
+    return current && current.expiresAt - Date.now() > remainingMsMin ? current : create(wish);
+  };
+  const promised = valid();
+  keys.set(place, promised);
+  return promised;
 }
 
 /** For a key that the gateway refuses, for example because somebody has revoked it. */

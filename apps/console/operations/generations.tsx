@@ -15,6 +15,9 @@ import { DataTable, RowButton, StateCell, useColumns } from "../parts/table.tsx"
 import { useGenerationsTexts } from "./generations.texts.ts";
 import { ReasonDialog } from "./reason-dialog.tsx";
 
+/** Without these columns the buttons that stop are in sight at a width of 1,440 pixels. */
+const hiddenAtFirst = ["worker", "ingress"];
+
 type Generation = Answer<"listGenerations">["items"][number];
 
 const everyMs = 2_000;
@@ -88,6 +91,7 @@ export const Generations = memo(function Generations({ queues }: { queues: strin
               rows={rows}
               minWidth={1_000}
               chooser="generations"
+              hiddenAtFirst={hiddenAtFirst}
               empty={<Empty title={t.none}>{t.noneWhy}</Empty>}
             />
           </>

@@ -7,13 +7,20 @@ import { useUsageTexts } from "./usage.texts.ts";
 type CsvQuery = NonNullable<Input<"exportUsage">["query"]>;
 type RecordsQuery = NonNullable<Input<"exportRecords">["query"]>;
 
-/** Fetched first, so that an error has words. The file's name has the period. */
-async function save(address: string, name: string, { from, to }: Pick<CsvQuery, "from" | "to">): Promise<void> {
+/** Fetched first, so that an error has words. The file's name has the first and the last day. */
+async function save(
+  address: string,
+  name: string,
+  { from, to, timeZone }: Pick<CsvQuery, "from" | "to" | "timeZone">,
+): Promise<void> {
   const response = await fetch(address);
   if (!response.ok) throw new Error(((await response.json()) as { detail?: string }).detail);
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await response.blob());
-  const days = [from, to].flatMap((time) => (time === undefined ? [] : [time.slice(0, 10)]));
+  // Swedish writes days as ISO 8601 does. The period ends before `to`.
+  const format = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeZone });
+  const times = [from && Date.parse(from), to && Date.parse(to) - 1];
+  const days = times.flatMap((time) => (typeof time === "number" ? [format.format(time)] : []));
   link.download = `${[name, ...new Set(days)].join("-")}.csv`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
