@@ -102,6 +102,9 @@ onBoth("keys are named, but only to those who see their account", async (databas
   assert.equal((await usage.getUsage({ params: { id: record.generationId } } as never, own)).body.keyName, "ci");
   const { body: csv, filename } = await usage.exportUsage({ query: { ...range, account, by: "key" } } as never, own);
   assert.equal(filename, "usage-2031-05-20-to-2031-05-20.csv");
+  const june = { from: "2031-05-31T15:00:00Z", to: "2031-06-30T15:00:00Z", timeZone: "Asia/Tokyo" };
+  const inTokyo = await usage.exportUsage({ query: { ...june, account } } as never, own);
+  assert.equal(inTokyo.filename, "usage-2031-06-01-to-2031-06-30.csv");
   assert.match(csv, /^time,key,keyName,requests,.*,currency\r\n.*,key_named,ci,1,.*,USD\r\n$/);
   const log = (await usage.exportRecords({ query: { ...range, account } } as never, own)).body;
   assert.match(log, /^time,requestId,account,accountName,key,keyName,group,/);

@@ -141,11 +141,12 @@ export const usageHandlers = (options: UsageHandlerOptions): Handlers<typeof usa
   };
 };
 
-/** Such as `usage-2026-11-01-to-2026-11-30.csv`: the first and the last day, in UTC. */
-function fileNameOf(name: string, query: Filters, { now }: Context): string {
+/** Such as `usage-2026-11-01-to-2026-11-30.csv`: the first and the last day in its time zone. */
+function fileNameOf(name: string, query: Filters & { timeZone?: string }, { now }: Context): string {
   const { start, end } = spanOf(query, now);
-  const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
-  return `${name}-${dayOf(start.getTime())}-to-${dayOf(Math.max(start.getTime(), end.getTime() - 1))}.csv`;
+  // Days in Swedish are those of ISO 8601.
+  const { format } = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeZone: query.timeZone ?? "UTC" });
+  return `${name}-${format(start)}-to-${format(Math.max(start.getTime(), end.getTime() - 1))}.csv`;
 }
 
 /** A page of the log, with the names of its keys. */
