@@ -5,7 +5,9 @@
  */
 import { createHook } from "node:async_hooks";
 import { subscribe } from "node:diagnostics_channel";
-import type { Socket } from "node:net";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { Redis } from "ioredis";
@@ -95,25 +97,36 @@ function uncounted<Result>(act: () => Result): Result {
 
 export class Traffic implements Disposable {
   readonly #redis: Redis;
-  readonly #monitor: Redis;
+  readonly #monitor: Socket;
   #marks = 0;
   #lastMark = "";
   /** When the last command was seen. */
   #busyAt = 0;
 
-  private constructor(redis: Redis, monitor: Redis) {
+  private constructor(redis: Redis, monitor: Socket) {
     this.#redis = redis;
     this.#monitor = monitor;
-    monitor.on("monitor", (_time: string, [name = "", ...values]: string[], source: string) =>
-      this.#count(name.toLowerCase(), values, source === "lua"),
-    );
+    // ioredis fails when a command is reported together with the reply to MONITOR.
+    createInterface({ input: monitor }).on("line", (line) => {
+      const at = line.indexOf('"');
+      if (at < 0) return;
+      const [name = "", ...values] = line
+        .slice(at + 1, -1)
+        .split('" "')
+        .map((value) => value.replaceAll('\\"', '"'));
+      this.#count(name.toLowerCase(), values, line.slice(0, at).endsWith(" lua] "));
+    });
   }
 
   /** The traffic with a Redis that listens at a Unix socket. */
   static async open(url: string): Promise<Traffic> {
     const path = url.slice("unix://".length);
     const redis = new Redis(path);
-    return new Traffic(redis, await redis.monitor());
+    const monitor = connect(path);
+    monitor.write("MONITOR\r\n");
+    const [reply] = await once(monitor, "readable").then(() => [monitor.read(5)]);
+    if (String(reply) !== "+OK\r\n") throw new Error(`MONITOR: ${reply}`);
+    return new Traffic(redis, monitor);
   }
 
   /** The cost of `act` with everything that follows it. */
@@ -163,7 +176,7 @@ export class Traffic implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#monitor.disconnect();
+    this.#monitor.destroy();
     this.#redis.disconnect();
   }
 }
