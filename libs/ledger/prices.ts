@@ -291,8 +291,9 @@ export const unpricedUnitsOf = ({ units = {} }: UnitPrices): UnitKind[] =>
  * without one cost as much as those that contain them.
  */
 export const isPartial = (units: readonly (readonly [kind: string, count: number, price: number | null])[] | null) =>
-  units?.some(([kind, , price]) => price === null && Object.hasOwn(unitKinds, kind) && !unitKinds[kind as UnitKind]) ??
-  false;
+  units?.some(
+    ([kind, , price]) => price === null && Object.hasOwn(unitKinds, kind) && wholeOf(kind as UnitKind) === undefined,
+  ) ?? false;
 
 const million = 1_000_000n;
 

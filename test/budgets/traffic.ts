@@ -124,7 +124,8 @@ export class Traffic implements Disposable {
     const redis = new Redis(path);
     const monitor = connect(path);
     monitor.write("MONITOR\r\n");
-    const [reply] = await once(monitor, "readable").then(() => [monitor.read(5)]);
+    await once(monitor, "readable");
+    const reply = monitor.read("+OK\r\n".length);
     if (String(reply) !== "+OK\r\n") throw new Error(`MONITOR: ${reply}`);
     return new Traffic(redis, monitor);
   }

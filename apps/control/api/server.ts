@@ -245,7 +245,9 @@ const serializers = new WeakMap<TSchema, Serializer>();
  * few operations.
  */
 function serializerOf(schema: TSchema): Serializer {
-  const serializer = serializers.get(schema) ?? fastJsonStringify(schema);
+  const present = serializers.get(schema);
+  if (present !== undefined) return present;
+  const serializer: Serializer = fastJsonStringify(schema);
   serializers.set(schema, serializer);
   return serializer;
 }

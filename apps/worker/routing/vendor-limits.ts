@@ -3,7 +3,6 @@
  * credential. All workers share what is left of it in Redis: each takes it in blocks, so that most
  * calls ask Redis for nothing, and while nothing is left no worker asks or calls at all.
  */
-
 import { hash, randomUUID } from "node:crypto";
 import type { Usage } from "#dialects/usage.ts";
 import type { Clock } from "#service/clock.ts";

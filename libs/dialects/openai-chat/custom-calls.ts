@@ -9,9 +9,9 @@ type Names = ReadonlySet<string>;
 
 /** The call with its arguments as text; the same one if they are. */
 export function withTextArguments(call: JsonObject): JsonObject {
-  const { arguments: input, ...called } = objectOf(call.function);
-  if (typeof input === "string" || !isPresent(input)) return call;
-  return { ...call, function: { ...called, arguments: inputTextOf(input) || "{}" } };
+  const called = objectOf(call.function);
+  if (typeof called.arguments === "string" || !isPresent(called.arguments)) return call;
+  return { ...call, function: { ...called, arguments: inputTextOf(called.arguments) || "{}" } };
 }
 
 /** A whole call as the caller gets it; the same one if it needs no change. */
