@@ -1,4 +1,5 @@
 /** Gathers calls about the same subject, so that they share one call of a script. */
+import { LiveMap } from "#relay/live-map.ts";
 import { batchedCallsMax } from "./bounds.ts";
 
 interface Batch<Item, Result> {
@@ -9,7 +10,7 @@ interface Batch<Item, Result> {
 export class Batches<Subject extends object, Item, Result> {
   readonly #run: (subject: Subject, items: readonly Item[]) => Promise<Result[]>;
   readonly #later: (start: () => void) => void;
-  readonly #open = new Map<Subject, Batch<Item, Result>>();
+  readonly #open = new LiveMap<Subject, Batch<Item, Result>>();
 
   /**
    * `run` answers a batch in the order of its items; if it rejects, all their calls do. It starts

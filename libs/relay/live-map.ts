@@ -4,9 +4,9 @@
  * When V8 grows or compacts a plain Map or Set, the old table keeps its entries and points to the
  * new table. Once one table has been promoted to the old generation, it keeps all later tables and
  * their entries alive until the next full collection. Here each entry is a cell that is emptied on
- * removal, so only the cells live too long, not the values.
+ * removal, so only the cells and the keys live too long, not the values.
  */
-export class LiveMap<Key extends string | number, Value> {
+export class LiveMap<Key, Value> {
   readonly #cells = new Map<Key, { value: Value | undefined }>();
 
   get size(): number {

@@ -6,12 +6,13 @@
  */
 import { systemClock } from "#service/clock.ts";
 import { wakeMs, wakeMsMax } from "../bounds.ts";
+import { LiveMap } from "../live-map.ts";
 import type { Queued } from "../ports.ts";
 
 export class UntakenGenerations {
   readonly #wakeWorkers: () => Promise<boolean>;
-  /** When each was added, in order. */
-  readonly #addedAt = new Map<Queued, number>();
+  /** By id, in the order in which they were added. */
+  readonly #untaken = new LiveMap<string, { queued: Queued; addedAt: number }>();
   #timer: NodeJS.Timeout | undefined;
   #wokenAt = Number.NEGATIVE_INFINITY;
   /** How long those that have waited through a call for the workers wait for the next one. */
@@ -24,12 +25,12 @@ export class UntakenGenerations {
   }
 
   add(queued: Queued): void {
-    this.#addedAt.set(queued, systemClock.now());
+    this.#untaken.set(queued.id, { queued, addedAt: systemClock.now() });
     if (this.#timer === undefined) this.#checkLater();
   }
 
   remove(queued: Queued): void {
-    this.#addedAt.delete(queued);
+    this.#untaken.delete(queued.id);
   }
 
   close(): void {
@@ -39,7 +40,7 @@ export class UntakenGenerations {
 
   #checkLater(): void {
     this.#timer = undefined;
-    const [oldest] = this.#addedAt.values();
+    const oldest = this.#oldestAt();
     if (oldest === undefined || this.#isClosed) return;
     const dueAt = oldest <= this.#wokenAt ? this.#wokenAt + this.#repeatMs : oldest + wakeMs;
     this.#timer = setTimeout(() => void this.#check(), Math.max(1, dueAt - systemClock.now())).unref();
@@ -48,7 +49,7 @@ export class UntakenGenerations {
   /** Never rejects. */
   async #check(): Promise<void> {
     const now = systemClock.now();
-    const [oldest = now] = this.#addedAt.values();
+    const oldest = this.#oldestAt() ?? now;
     if (now - oldest >= wakeMs) {
       this.#repeatMs = oldest <= this.#wokenAt ? Math.min(2 * this.#repeatMs, wakeMsMax) : wakeMs;
       this.#wokenAt = now;
@@ -58,11 +59,15 @@ export class UntakenGenerations {
     this.#checkLater();
   }
 
+  #oldestAt(): number | undefined {
+    return this.#untaken.values().next().value?.addedAt;
+  }
+
   /** Forgets those that were added before. One without a job is not on the queue yet. */
   #forget(before: number): void {
-    for (const [queued, addedAt] of this.#addedAt) {
+    for (const { queued, addedAt } of this.#untaken.values()) {
       if (addedAt > before) return;
-      if (queued.job !== undefined) this.#addedAt.delete(queued);
+      if (queued.job !== undefined) this.remove(queued);
     }
   }
 }

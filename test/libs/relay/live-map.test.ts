@@ -3,6 +3,8 @@ import { execFileSync } from "node:child_process";
 import { test } from "node:test";
 import { LiveMap } from "#relay/live-map.ts";
 
+const root = new URL("../../../", import.meta.url);
+
 const filled = (...keys: number[]) => {
   const map = new LiveMap<number, string>();
   for (const key of keys) map.set(key, `value ${key}`);
@@ -34,32 +36,47 @@ test("shift removes the first value", () => {
   assert.deepEqual([map.shift(), map.shift(), map.shift(), map.size], ["value 2", "value 1", undefined, 0]);
 });
 
-/**
- * Counts full collections while many values come and go of a map that has been there for a while;
- * of each 64 are there at a time.
- */
-const churn = `
-const map = process.argv[1] === "Map" ? new Map() : new (await import(process.argv[1])).LiveMap();
-map.set(0, {});
-map.delete(0);
-let junk;
-for (let count = 0; count < 300_000; count++) junk = new Array(100).fill(count);
-for (let count = 0; count < 200_000; count++) {
-  map.set(count, new Array(200).fill(count));
-  map.delete(count - 64);
-}
-`;
-/**
- * So that V8 collects by what was allocated, and not by the clock or by how busy the machine is.
- */
-const collector = ["--trace-gc", "--max-semi-space-size=4", "--single-threaded-gc", "--predictable-gc-schedule"];
-const fullCollections = (map: string) =>
-  execFileSync(process.execPath, [...collector, "--input-type=module", "--eval", churn, map], {
-    encoding: "utf8",
-  }).split("Mark-Compact").length - 1;
+/** What holds values for a while, of which 64 are there at a time; each comes and goes. */
+const holders = {
+  "a plain map": `const map = new Map(); const add = (count, value) => map.set(count, value), remove = (count) => map.delete(count);`,
+  "a live map": `const { LiveMap } = await import("#relay/live-map.ts");
+    const map = new LiveMap(); const add = (count, value) => map.set(count, value), remove = (count) => map.delete(count);`,
+  "generations that no worker has taken": `const { UntakenGenerations } = await import("#relay/redis/untaken-generations.ts");
+    const untaken = new UntakenGenerations(async () => true), all = [];
+    const add = (count, value) => { const queued = { id: String(count), value }; all[count % 128] = queued; untaken.add(queued); };
+    const remove = (count) => { if (count >= 0) untaken.remove(all[count % 128]); };`,
+  "batches of calls": `const { Batches } = await import("#access/batches.ts");
+    const starts = [], batches = new Batches(async (subject, items) => items, (start) => starts.push(start)), subjects = Array.from({ length: 64 }, () => ({}));
+    const add = (count, value) => void batches.add(subjects[count % 64], value), remove = () => { if (starts.length >= 64) starts.shift()(); };`,
+};
 
-test("a deleted value is freed by the next minor collection, where a plain map keeps it until a full one", () => {
-  const live = fullCollections(new URL("../../../libs/relay/live-map.ts", import.meta.url).href);
-  const plain = fullCollections("Map");
-  assert.ok(live * 3 < plain, `${live} full collections, and ${plain} with a plain map`);
+/** How often V8 collects everything while many values come and go in an old holder. */
+function fullCollections(holder: keyof typeof holders): number {
+  const churn = `${holders[holder]}
+    add(0, {});
+    remove(0);
+    let junk;
+    for (let count = 0; count < 300_000; count++) junk = new Array(100).fill(count);
+    for (let count = 1; count < 200_000; count++) {
+      add(count, new Array(200).fill(count));
+      if (count > 64) remove(count - 64);
+      if (count % 64 === 0) await undefined;
+    }
+    process.exit();`;
+  const flags = ["--max-semi-space-size=4", "--no-allocation-site-pretenuring"];
+  // So that V8 collects by what was allocated, and not by the clock or by how busy the machine is.
+  const collector = ["--trace-gc", ...flags, "--single-threaded-gc", "--predictable-gc-schedule"];
+  const output = execFileSync(process.execPath, [...collector, "--input-type=module", "--eval", churn], {
+    encoding: "utf8",
+    cwd: root,
+  });
+  return output.split("Mark-Compact").length - 1;
+}
+
+test("what is removed is freed by the next minor collection, where a plain map keeps it until a full one", () => {
+  const { "a plain map": plain, ...live } = Object.fromEntries(
+    Object.keys(holders).map((holder) => [holder, fullCollections(holder as keyof typeof holders)]),
+  );
+  for (const [holder, full] of Object.entries(live))
+    assert.ok(full * 3 < (plain as number), `${holder}: ${full} full collections, and ${plain} of a plain map`);
 });
