@@ -3,7 +3,6 @@
  * answers. It keeps no state that another ingress would need. A process may run several.
  */
 
-import { randomUUID } from "node:crypto";
 import type { Server } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
@@ -26,6 +25,7 @@ import { leaseMs, renewEveryMsOf } from "#service/lease.ts";
 import { OpenFiles } from "#service/open-files.ts";
 import { listen } from "#service/operations.ts";
 import { startProcessReports } from "#service/process-reports.ts";
+import { randomHex } from "#service/random-hex.ts";
 import { SharedClock } from "#service/shared-clock.ts";
 import { registerTracingMetrics, type Tracing } from "#tracing/tracing.ts";
 import { Admission } from "./admission/admission.ts";
@@ -269,7 +269,7 @@ function createHttp(
   const { recorded, websockets } = capacities;
   const clientSecrets = new ClientSecrets(backends.bodies, backends.keyspace);
   /** Random, because a counter could be guessed and would reveal the number of requests. */
-  const nextId = () => `req_${randomUUID().replaceAll("-", "")}`;
+  const nextId = () => `req_${randomHex()}`;
   const unread = new UnreadAnswers(capacities.answers, (scope, keyId) =>
     events.emit("limitReached", { limit: "answers", scope, keyId }),
   );

@@ -1,5 +1,5 @@
 /** Authenticates a caller by its API key. */
-import { credentialsMax } from "./bounds.ts";
+import { credentialsMax, hashesMax } from "./bounds.ts";
 import { hashOf, looksLikeKey } from "./key.ts";
 import { type KeyRecord, stateOf } from "./record.ts";
 
@@ -9,6 +9,12 @@ export type Authentication = { kind: "admitted"; record: KeyRecord; apiKey: stri
 /** The hashes of those among the credentials that may be keys. */
 export const hashesOf = (credentials: readonly string[]): string[] =>
   credentials.slice(0, credentialsMax).filter(looksLikeKey).map(hashOf);
+
+/**
+ * The hashes of keys that were valid, so that not each of their requests costs a digest. Others
+ * cannot fill it.
+ */
+const hashes = new Map<string, string>();
 
 /**
  * Finds the first live key among the credentials, which are in order of precedence: an expired or
@@ -21,8 +27,15 @@ export function authenticate(
   now: number,
 ): Authentication {
   for (const credential of credentials.slice(0, credentialsMax)) {
-    const record = looksLikeKey(credential) ? keys.find(hashOf(credential)) : undefined;
-    if (record && stateOf(record, now) === "live") return { kind: "admitted", record, apiKey: credential };
+    const kept = hashes.get(credential);
+    const hash = kept ?? (looksLikeKey(credential) ? hashOf(credential) : undefined);
+    const record = hash === undefined ? undefined : keys.find(hash);
+    if (hash === undefined || record === undefined || stateOf(record, now) !== "live") continue;
+    if (kept === undefined) {
+      if (hashes.size >= hashesMax) hashes.clear();
+      hashes.set(credential, hash);
+    }
+    return { kind: "admitted", record, apiKey: credential };
   }
   return { kind: "refused" };
 }

@@ -1,5 +1,5 @@
 /** Gathers calls about the same subject, so that they share one call of a script. */
-import { LiveMap } from "#relay/live-map.ts";
+import { LiveMap } from "#service/live-map.ts";
 import { batchedCallsMax } from "./bounds.ts";
 
 interface Batch<Item, Result> {

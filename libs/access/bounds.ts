@@ -50,6 +50,8 @@ export const limitWaitMsMax = 600_000;
 export const internalSignatureMs = 30_000;
 /** Accepted signatures that a process remembers. */
 export const internalSignaturesMax = 200_000;
+/** Hashes of keys that a process remembers. */
+export const hashesMax = 10_000;
 /** How long an address for an upload is valid. */
 export const uploadTicketMs = 3_600_000;
 

@@ -305,10 +305,16 @@ local subjects = (#KEYS - 1) / 4
 local first = 3 + subjects * 2
 local firstKnown = first + count * 5
 if #ARGV >= firstKnown then redis.call('ZREM', KEYS[1], unpack(ARGV, firstKnown)) end
-local names, uses = {}, {}
-for at = first, firstKnown - 1, 5 do
-  if redis.call('ZADD', KEYS[1], 'NX', nowMs, ARGV[at]) == 1 then
-    names[#names + 1] = ARGV[at]
+local all, names, uses, settled, isNamed = {}, {}, {}, {}, {}
+for at = first, firstKnown - 1, 5 do all[#all + 1] = ARGV[at] end
+local settledAt = redis.call('ZMSCORE', KEYS[1], unpack(all))
+for i, name in ipairs(all) do
+  if not settledAt[i] and not isNamed[name] then
+    isNamed[name] = true
+    local at = first + (i - 1) * 5
+    names[#names + 1] = name
+    settled[#settled + 1] = nowMs
+    settled[#settled + 1] = name
     uses[#uses + 1] = {
       tokens = tonumber(ARGV[at + 1]), money = tonumber(ARGV[at + 2]), neverBegan = ARGV[at + 3] == '1',
       -- A process whose clock is ahead begins no period.
@@ -316,6 +322,7 @@ for at = first, firstKnown - 1, 5 do
   end
 end
 if #names == 0 then return end
+redis.call('ZADD', KEYS[1], unpack(settled))
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', nowMs - rememberMs)
 redis.call('PEXPIRE', KEYS[1], rememberMs)
 local function spend(budgetKey, moneyOf)

@@ -5,7 +5,7 @@
  */
 import Type from "typebox";
 import { tierSeparator, type UnitKind, type Usage, unitKinds } from "#dialects/usage.ts";
-import { dividedBy, nanoOf, ppmOf } from "./money.ts";
+import { dividedBy, nanoOf, ppmOf, ppmPerUnit } from "./money.ts";
 
 const priceMax = 1_000_000;
 /** In nano-units. */
@@ -185,14 +185,31 @@ export const unitPriceNames = [
 /** The names of the prices of single units, which neither tiers nor the like replace as a whole. */
 type SinglePrices = Omit<Prices, "images" | "tiers" | "serviceTiers" | "periods">;
 
+/** The prices of most answers, by the catalogue's: nothing of the request changes them. */
+const usualPrices = new WeakMap<Prices, UnitPrices>();
+
+const isUsual = ({ tiers, periods = [] }: Prices, { inputTokens, images, serviceTier = "", units }: Priced): boolean =>
+  images === undefined &&
+  units === undefined &&
+  serviceTier === "" &&
+  periods.length === 0 &&
+  !tiers.some(({ aboveInputTokens }) => inputTokens > aboveInputTokens);
+
 /**
  * Chooses the period, the tier, the image price and the factors. `at` is when the request was
  * received, in epoch milliseconds; without it no period applies.
  */
-export function unitPricesOf(
+export function unitPricesOf(prices: Prices, used: Priced, at?: number): UnitPrices {
+  if (!isUsual(prices, used)) return chosenPricesOf(prices, used, at);
+  const unitPrices = usualPrices.get(prices) ?? chosenPricesOf(prices, used, at);
+  usualPrices.set(prices, unitPrices);
+  return unitPrices;
+}
+
+function chosenPricesOf(
   prices: Prices,
   { inputTokens, images, serviceTier = "", units }: Priced,
-  at?: number,
+  at: number | undefined,
 ): UnitPrices {
   const periods = at === undefined ? [] : (prices.periods ?? []).filter((period) => isWithin(period, at));
   const tier = prices.tiers
@@ -314,7 +331,14 @@ export function costOf(unit: UnitPrices, used: Priced, ratioPpm: number): bigint
     [used.reasoningTokens, unit.reasoning],
     [audioOutputTokens, unit.audioOutput],
   ];
-  let sum = (BigInt(unit.request) + BigInt(images?.count ?? 0) * BigInt(unit.image)) * million;
+  const imageCount = images?.count ?? 0;
+  let plainSum = (unit.request + imageCount * unit.image) * ppmPerUnit;
+  for (const [count, price] of counts) plainSum += Math.max(0, count) * price;
+  const isPlain = used.units === undefined && unit.servicePpm === ppmPerUnit && ratioPpm === ppmPerUnit;
+  const roundedUp = plainSum + ppmPerUnit / 2;
+  // Exact as well, and without the cost of big integers.
+  if (isPlain && Number.isSafeInteger(roundedUp)) return BigInt((roundedUp - (roundedUp % ppmPerUnit)) / ppmPerUnit);
+  let sum = (BigInt(unit.request) + BigInt(imageCount) * BigInt(unit.image)) * million;
   for (const [count, price] of counts) if (count > 0 && price > 0) sum += BigInt(count) * BigInt(price);
   if (used.units !== undefined && unit.units !== undefined) sum += unitsCostOf(unit, used.units);
   return dividedBy(sum * BigInt(unit.servicePpm) * BigInt(ratioPpm), million * million * million);

@@ -27,11 +27,12 @@
  * share of the slots: while it has fewer, it goes before all others. Others use the share while the
  * group has nothing that waits.
  */
+
+import { LiveMap } from "#service/live-map.ts";
 import { retryAfterSecondsMax } from "./bounds.ts";
 import { FairQueue, type MayGo, type Share } from "./fair-queue.ts";
 import { isFairShare } from "./fair-share.ts";
 import { type KeySlots, noKeySlots } from "./key-slots.ts";
-import { LiveMap } from "./live-map.ts";
 
 /** Work that ends within this time is short. */
 const shortMs = 100;

@@ -12,6 +12,7 @@
  * worker runs the attempt.
  */
 
+import { LiveMap } from "#service/live-map.ts";
 import type { RelayBounds } from "./bounds.ts";
 import {
   type Accept,
@@ -24,7 +25,6 @@ import {
   type Urgency,
 } from "./frame.ts";
 import { Link } from "./link.ts";
-import { LiveMap } from "./live-map.ts";
 import { Incoming, Outbox, Outgoing, type OutgoingPort } from "./sequence.ts";
 
 /** Why the relay gave up a generation. */

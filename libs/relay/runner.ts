@@ -7,6 +7,7 @@
  *        ╰── cancel, owner gone, link lost, own freeze ───╰─────────────────────╰───────────▶ forgotten
  */
 
+import { LiveMap } from "#service/live-map.ts";
 import type { RelayBounds } from "./bounds.ts";
 import { idleOwnersMax } from "./bounds.ts";
 import {
@@ -19,7 +20,6 @@ import {
   type Urgency,
 } from "./frame.ts";
 import { Link } from "./link.ts";
-import { LiveMap } from "./live-map.ts";
 import type { AnswerKind } from "./owner.ts";
 import { Incoming, Outbox, Outgoing, type OutgoingPort } from "./sequence.ts";
 

@@ -2,6 +2,15 @@
 import { type Logger, pino } from "pino";
 import { logBatchLengthMax, logBatchMs } from "./bounds.ts";
 
+let formatted = { ms: Number.NaN, time: "" };
+
+/** The lines of one millisecond share its text. */
+function timestamp(): string {
+  const ms = Date.now();
+  if (formatted.ms !== ms) formatted = { ms, time: pino.stdTimeFunctions.isoTime() };
+  return formatted.time;
+}
+
 /**
  * Reads LOG_LEVEL; an invalid one, which the configuration then refuses, counts as `info`. Call it
  * once.
@@ -21,7 +30,7 @@ export function createLog(role: string): Logger {
     {
       level: wanted in pino.levels.values || wanted === "silent" ? wanted : "info",
       base: { role, pid: process.pid },
-      timestamp: pino.stdTimeFunctions.isoTime,
+      timestamp,
     },
     {
       write(line) {

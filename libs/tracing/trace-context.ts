@@ -3,6 +3,7 @@
  * https://www.w3.org/TR/trace-context/
  */
 import { randomUUID } from "node:crypto";
+import { randomHex } from "#service/random-hex.ts";
 import { traceStateLengthMax } from "./bounds.ts";
 
 /** A span by its ids, in lower-case hex. */
@@ -86,7 +87,7 @@ export const childOf = (
  * The last 14 digits are random, as samplers of other services expect:
  * https://www.w3.org/TR/trace-context-2/#random-trace-id-flag
  */
-export const newTraceId = (): string => randomUUID().replaceAll("-", "");
+export const newTraceId = (): string => randomHex();
 
 /** The second half of a UUID, which is never zero. */
 export const newSpanId = (): string => {

@@ -32,12 +32,12 @@ const parts: readonly Part[] = [
     name: "relay",
     files: under(
       "libs/relay",
-      "admission-queue.ts fair-queue.ts frame.ts job.ts link.ts live-map.ts owner.ts runner.ts redis/bullmq-internals.ts redis/job-queue.ts redis/job-worker.ts redis/mailbox.ts redis/queue-slots.ts",
+      "admission-queue.ts fair-queue.ts frame.ts job.ts link.ts owner.ts runner.ts redis/bullmq-internals.ts redis/job-queue.ts redis/job-worker.ts redis/mailbox.ts redis/queue-slots.ts",
     ),
     tests: [
       under(
         "test/libs/relay",
-        "owner.test.ts runner.test.ts fair-queue.test.ts admission-queue.test.ts live-map.test.ts simulation.test.ts",
+        "owner.test.ts runner.test.ts fair-queue.test.ts admission-queue.test.ts simulation.test.ts",
       ),
       under("test/libs/relay/redis", "bullmq-internals.test.ts job-queue.test.ts mailbox.test.ts queue-slots.test.ts"),
     ],

@@ -14,7 +14,7 @@ import { inputListOf } from "#dialects/openai-responses/stored-references.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
-import { LiveMap } from "#relay/live-map.ts";
+import { LiveMap } from "#service/live-map.ts";
 import { jsonBytesOf, parsedObject } from "#wire/json/parse.ts";
 import { withMembers } from "#wire/json/spans.ts";
 import { type Admission, generationIdOf } from "../admission/admission.ts";

@@ -3,7 +3,7 @@
  * each key (`fair-share.ts`).
  */
 import { isFairShare, largestShareOf } from "#relay/fair-share.ts";
-import { LiveMap } from "#relay/live-map.ts";
+import { LiveMap } from "#service/live-map.ts";
 
 /** A smaller capacity is not divided: it is first come, first served. */
 const sharedFrom = 6;

@@ -84,14 +84,23 @@ export function versionedPathOf(path: string): { versions: string; rest: string 
   return { versions: leading, rest: plain.slice(leading.length).replace(/^\/openai(?=\/)/, "") };
 }
 
+function ownerOf(path: string): ConversationDialect | undefined {
+  const { versions: before, rest } = versionedPathOf(path);
+  return conversationDialects.find((dialect) => profiles[dialect].ownsPath(before, rest));
+}
+
+/** By path, for those that are served: a request to one costs a look-up. */
+const owners = new Map(served.flatMap(({ path }) => (path === undefined ? [] : [[path, ownerOf(path)]])));
+
 /**
  * The dialect in which the caller of a path expects errors: that of the path, even if it is
  * slightly wrong, or else that of the headers.
  */
 export function dialectOf(url: string, headers: IncomingHttpHeaders): ConversationDialect {
-  const { versions: before, rest } = versionedPathOf(pathOf(url));
-  const owner = conversationDialects.find((dialect) => profiles[dialect].ownsPath(before, rest));
+  const path = pathOf(url);
+  const owner = owners.get(path) ?? ownerOf(path);
   if (owner !== undefined) return owner;
+  const { rest } = versionedPathOf(path);
   const method = endpoints.get(modelCallIn(rest)?.method ?? "");
   if (method !== undefined) return method.dialect;
   const query = new URLSearchParams(url.split("?", 2)[1] ?? "");

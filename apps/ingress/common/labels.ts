@@ -22,6 +22,7 @@ export interface Labels {
 }
 
 const none: readonly string[] = [];
+export const noLabels: Labels = { user: null, session: null, tags: none };
 /** A usage record has no more. */
 const recordTagsMax = 2 * tagsMax;
 

@@ -33,10 +33,14 @@ const live = /^\/{1,2}ws\/google\.ai\.generativelanguage\.v1(?:alpha|beta)?(\.Ge
 /** Google's methods that create batches are served beside the batches. */
 const batches = /^\/v1(?:alpha|beta1?)?\/models\/(.+:(?:batchGenerateContent|asyncBatchEmbedContent))$/;
 
+/** Every path of them contains one of these. */
+const vendors = /\/openai|\/ws\/|:/;
+
 /** Where a URL (a path with its query) is served. Every other URL is served as it is. */
 export function servedPathOf(url: string): ServedPath {
   const question = url.indexOf("?");
   const path = question < 0 ? url : url.slice(0, question);
+  if (!vendors.test(path)) return { url };
   const query = question < 0 ? "" : url.slice(question);
   const [, liveMethod] = live.exec(path) ?? [];
   if (liveMethod !== undefined) return { url: `/ws/google.ai.generativelanguage.v1beta${liveMethod}${query}` };

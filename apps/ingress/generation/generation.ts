@@ -196,7 +196,14 @@ function factsOf(request: GenerationRequest, admitted: Admitted, now: number): G
   const { id: keyId, group, account } = http.caller;
   const { dialect, operation } = endpoint;
   return {
-    ...{ keyId, group, account, dialect, operation, framing, ...request.labels, trace: admitted.trace },
+    ...request.labels,
+    keyId,
+    group,
+    account,
+    dialect,
+    operation,
+    framing,
+    trace: admitted.trace,
     generationId: earlier?.generationId ?? admitted.id,
     requestId: earlier?.generationId.replace("gen_", "req_") ?? request.requestId,
     model: admitted.model.id,
@@ -219,8 +226,18 @@ export function endedEventOf(generation: Generation, outcome: GenerationOutcome,
   const { facts, answer, modelAnswered, upstreamRequestId, firstTokenMs, bill, chunks, answerBytes } = generation;
   const { queuedMs, dispatchedMs, waitedMs } = generation.state;
   return {
-    ...{ generation: facts, outcome, status: answer.status, modelAnswered, upstreamRequestId, bill },
-    ...{ queuedMs, dispatchedMs, waitedMs, firstTokenMs, chunks, bytes: answerBytes },
+    generation: facts,
+    outcome,
+    status: answer.status,
+    modelAnswered,
+    upstreamRequestId,
+    bill,
+    queuedMs,
+    dispatchedMs,
+    waitedMs,
+    firstTokenMs,
+    chunks,
+    bytes: answerBytes,
     durationMs: now - generation.startedAt,
     source: sourceOf(generation),
     isDeferred: generation.isDeferred,

@@ -44,7 +44,6 @@ import {
   decodeProgress,
   upstreamRequestIdHeader,
 } from "#relay/job.ts";
-import { LiveMap } from "#relay/live-map.ts";
 import {
   type AnswerKind,
   type AttemptJob,
@@ -56,6 +55,7 @@ import {
 } from "#relay/owner.ts";
 import type { JobQueue, SlotBoard, Transport, TransportHandlers } from "#relay/ports.ts";
 import type { CommandAnswer, GenerationCommand } from "#service/generation-commands.ts";
+import { LiveMap } from "#service/live-map.ts";
 import type { OperatorControls } from "#service/operator-controls.ts";
 import type { Redis } from "#service/redis.ts";
 import type { Admission } from "../admission/admission.ts";

@@ -2,9 +2,10 @@
  * Copies of callers' requests for the target in the model's `mirror`. They belong to a key of the
  * gateway's own, with no account and no limits; nobody gets their answers.
  */
-import { randomUUID } from "node:crypto";
+
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
 import { operations } from "#operations/operations.ts";
+import { randomHex } from "#service/random-hex.ts";
 import type { GenerationRequest } from "../admission/generation-request.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { DiscardedResponse } from "../response/response.ts";
@@ -35,7 +36,7 @@ export function mirroredOf(
       caller: { id: mirrorKey, name: mirrorKey, group, hint: "", createdAt: 0 },
       bodyClaim,
     },
-    requestId: `req_${randomUUID().replaceAll("-", "")}`,
+    requestId: `req_${randomHex()}`,
     ...{ endpoint, model, framing, demand, bytes },
     labels: { user: null, session: null, tags: [mirrorKey] },
     layers: { sink: new DiscardedResponse() },

@@ -2,7 +2,6 @@
 import type { Logger } from "pino";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { GenerationEnded, IngressEvents } from "#events/ingress-events.ts";
-import type { TraceContext } from "#tracing/trace-context.ts";
 
 export function logSubscriber(log: Logger): Subscriber<IngressEvents> {
   return {
@@ -24,7 +23,7 @@ export function logSubscriber(log: Logger): Subscriber<IngressEvents> {
       if (outcome !== "answered") return;
       const line = {
         requestId,
-        ...traceFieldOf(trace),
+        traceId: trace?.traceId,
         method,
         path,
         status,
@@ -39,23 +38,26 @@ export function logSubscriber(log: Logger): Subscriber<IngressEvents> {
   };
 }
 
+/** Members that are undefined do not appear in the line. */
 function generationLineOf(event: GenerationEnded): object {
   const { generation, modelAnswered, source } = event;
   return {
     requestId: generation.requestId,
     generation: generation.generationId,
-    ...traceFieldOf(generation.trace),
+    traceId: generation.trace?.traceId,
     keyId: generation.keyId,
     group: generation.group,
     model: generation.model,
-    ...(modelAnswered !== generation.model && { answeredBy: modelAnswered }),
+    answeredBy: modelAnswered === generation.model ? undefined : modelAnswered,
     queue: generation.queue,
     dialect: generation.dialect,
     operation: generation.operation,
     stream: generation.framing !== "whole",
     outcome: event.outcome,
     status: event.status,
-    ...(source && { upstream: source.upstream, target: `${source.upstream}/${source.target}`, calls: source.calls }),
+    upstream: source?.upstream,
+    target: source && `${source.upstream}/${source.target}`,
+    calls: source?.calls,
     upstreamRequestId: event.upstreamRequestId,
     waitedMs: rounded(event.waitedMs),
     firstTokenMs: rounded(event.firstTokenMs),
@@ -63,8 +65,5 @@ function generationLineOf(event: GenerationEnded): object {
     ...event.bill?.usage,
   };
 }
-
-/** Only while tracing is on. */
-const traceFieldOf = (trace: TraceContext | undefined) => trace && { traceId: trace.traceId };
 
 const rounded = (ms: number | undefined) => (ms === undefined ? undefined : Math.round(ms));

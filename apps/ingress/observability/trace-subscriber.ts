@@ -10,8 +10,8 @@
  */
 import type { Subscriber } from "#events/event-stream.ts";
 import type { GenerationEnded, GenerationFacts, IngressEvents, RequestEnded } from "#events/ingress-events.ts";
-import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
+import { LiveMap } from "#service/live-map.ts";
 import { spanEventsMax } from "#tracing/bounds.ts";
 import { operationNameOf } from "#tracing/operation-name.ts";
 import type { ExportSpan, SpanAttributes, SpanEvent } from "#tracing/span.ts";

@@ -46,8 +46,9 @@ const isSentAgain = (outcome: GenerationEnded["outcome"]): boolean =>
 
 function recordOf(event: GenerationEnded): UsageRecord {
   const { generation, outcome, source } = event;
+  // One spread, at the beginning: each later one costs as much as all other members.
   return {
-    ...emptyFields,
+    ...(event.bill ? billedFields(event.bill, source?.cost) : nothingBilled),
     generationId: generation.generationId,
     requestId: generation.requestId,
     attempt: event.attempt,
@@ -62,20 +63,17 @@ function recordOf(event: GenerationEnded): UsageRecord {
     group: generation.group,
     model: generation.model,
     modelAnswered: event.attempt === 0 ? null : event.modelAnswered,
-    ...(source && {
-      upstream: source.upstream,
-      target: source.target,
-      upstreamDialect: source.dialect,
-      calls: source.calls,
-      ...(source.callLog && { callLog: source.callLog.map((each) => [...each]) }),
-    }),
+    upstream: source?.upstream ?? null,
+    target: source?.target ?? null,
+    upstreamDialect: source?.dialect ?? null,
+    calls: source?.calls ?? 0,
+    callLog: source?.callLog?.map((each) => [...each]) ?? null,
     operation: generation.operation,
     dialect: generation.dialect,
     queue: generation.queue,
     isStreamed: generation.framing !== "whole",
     status: event.status,
-    ...outcomeOf(event),
-    ...(event.bill ? billedFields(event.bill, source?.cost) : nothingBilled),
+    outcome: outcomeOf(event),
     queuedMs: msOf(event.queuedMs),
     dispatchedMs: msOf(event.dispatchedMs),
     boundMs: msOf(event.waitedMs),
@@ -91,9 +89,9 @@ function recordOf(event: GenerationEnded): UsageRecord {
   };
 }
 
-function outcomeOf({ outcome, waitedMs }: GenerationEnded): Pick<UsageRecord, "outcome"> {
-  if (outcome === "complete" || outcome === "left") return { outcome };
-  return { outcome: waitedMs === undefined ? "refused" : "failed" };
+function outcomeOf({ outcome, waitedMs }: GenerationEnded): UsageRecord["outcome"] {
+  if (outcome === "complete" || outcome === "left") return outcome;
+  return waitedMs === undefined ? "refused" : "failed";
 }
 
 function refusedRecordOf(event: RequestEnded, now: number): UsageRecord {

@@ -1,8 +1,9 @@
 /** POST /v1/realtime/client_secrets */
-import { randomUUID } from "node:crypto";
+
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { hashOf } from "#access/key.ts";
 import type { Failure } from "#dialects/errors.ts";
+import { randomHex } from "#service/random-hex.ts";
 import { isPresent, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import type { Admission } from "../admission/admission.ts";
 import { clientSecretBodyBytesMax, clientSecretsMax } from "../common/bounds.ts";
@@ -46,7 +47,7 @@ export function addClientSecretRoute(scope: FastifyInstance, path: string, optio
     return {
       value,
       expires_at: Math.floor(now / 1_000) + seconds,
-      session: { object: "realtime.session", id: `sess_${randomUUID().replaceAll("-", "")}`, ...session, model },
+      session: { object: "realtime.session", id: `sess_${randomHex()}`, ...session, model },
     };
   });
 }

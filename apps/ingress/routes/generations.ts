@@ -68,8 +68,10 @@ export function addRoutes(server: FastifyInstance, options: RoutesOptions): Gene
   const serve = (scope: FastifyInstance, { forms }: { forms: boolean }) => {
     for (const endpoint of endpoints.values())
       if (endpoint.path !== undefined && isForm(endpoint.operation) === forms)
-        scope.post(endpoint.path, { onRequest: (request) => posts.checkEarly(request, endpoint) }, (request, reply) =>
-          posts.handle(request, reply, endpoint),
+        scope.post(
+          endpoint.path,
+          { onRequest: (request, _reply, done) => posts.checkEarly(request, endpoint, done) },
+          (request, reply) => posts.handle(request, reply, endpoint),
         );
   };
   serve(server, { forms: false });
@@ -80,7 +82,7 @@ export function addRoutes(server: FastifyInstance, options: RoutesOptions): Gene
   for (const version of googleVersions) {
     server.post(
       `/${version}/models/*`,
-      { onRequest: async (request, reply) => posts.checkEarly(request, methodOf(request, reply).endpoint) },
+      { onRequest: (request, reply, done) => posts.checkEarly(request, methodOf(request, reply).endpoint, done) },
       (request, reply) => {
         const { endpoint, ...call } = methodOf(request, reply);
         return posts.handle(request, reply, endpoint, call);
@@ -128,15 +130,19 @@ export class GenerationRoutes {
 
   /**
    * Before a large body is requested or read: refuses a caller whose limits would refuse every
-   * request.
+   * request. Calls `done` unless it returns a promise.
    */
-  async checkEarly(request: FastifyRequest, endpoint: ServedEndpoint): Promise<void> {
+  checkEarly(request: FastifyRequest, endpoint: ServedEndpoint, done: () => void): Promise<void> | undefined {
     const { admission, idempotency } = this.#options;
     const { headers } = request;
     const length =
       headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : Number.POSITIVE_INFINITY;
-    if (isReadAtOnce({ length }) || request.batchLine?.vendorBatch?.answeredBy !== undefined) return;
-    valueOrThrow(await admission.check(request, endpoint, { mayReplay: idempotency.concerns(request) }));
+    const isFree = isReadAtOnce({ length }) || request.batchLine?.vendorBatch?.answeredBy !== undefined;
+    const checked = isFree
+      ? undefined
+      : admission.check(request, endpoint, { mayReplay: idempotency.concerns(request) });
+    if (checked === undefined) done();
+    return checked?.then((result) => void valueOrThrow(result));
   }
 
   /** Reads the body, a small one in this turn of the event loop, and begins the generation. */

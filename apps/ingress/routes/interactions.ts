@@ -43,8 +43,10 @@ export function addInteractionRoutes(
   const { storing, detached } = options;
   for (const version of googleVersions) {
     const path = `/${version}/interactions`;
-    server.post(path, { onRequest: (request) => posts.checkEarly(request, responses) }, (request, reply) =>
-      inOwnWords(() => begin(options, posts, request, reply)),
+    server.post(
+      path,
+      { onRequest: (request, _reply, done) => posts.checkEarly(request, responses, done) },
+      (request, reply) => inOwnWords(() => begin(options, posts, request, reply)),
     );
     server.get<WithId>(`${path}/:id`, (request) =>
       inOwnWords(async () => {

@@ -55,8 +55,10 @@ export function addOllamaRoutes(
 ): void {
   const { catalogue, admission } = options;
   for (const path of modelPaths)
-    server.post(path, { onRequest: (request) => posts.checkEarly(request, endpointOf(path)) }, (request, reply) =>
-      begin(options, path, request, reply),
+    server.post(
+      path,
+      { onRequest: (request, _reply, done) => posts.checkEarly(request, endpointOf(path), done) },
+      (request, reply) => begin(options, path, request, reply),
     );
   server.get("/", (_request, reply) => reply.type("text/plain").send("Ollama is running"));
   server.get("/api/version", () => ({ version }));

@@ -1,8 +1,8 @@
 /** A caller reads which requests of its own key wait, at all ingresses: `GET /v1/queue`. */
 import type { FastifyInstance } from "fastify";
-import { LiveMap } from "#relay/live-map.ts";
 import { type CommandAnswers, commandIngresses, countOf, itemsOf } from "#service/generation-commands.ts";
 import type { Keyspace } from "#service/keyspace.ts";
+import { LiveMap } from "#service/live-map.ts";
 import type { Redis } from "#service/redis.ts";
 import { ownQueueMs } from "../common/bounds.ts";
 import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";

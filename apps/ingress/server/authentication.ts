@@ -75,6 +75,8 @@ export class NewKeys {
   }
 }
 
+const bearerPattern = /^bearer +([^ ]+)/i;
+
 /**
  * Every credential of a request, wherever a dialect's clients put it: some clients send a stale
  * vendor key beside the good one. Google's clients send the key in the query, which is never
@@ -82,13 +84,13 @@ export class NewKeys {
  */
 export function credentialsOf(headers: IncomingHttpHeaders, url: string): string[] {
   const credentials: string[] = [];
-  const [scheme, bearer] = (headers.authorization ?? "").split(/ +/, 2);
-  if (scheme?.toLowerCase() === "bearer" && bearer) credentials.push(bearer);
+  const bearer = bearerPattern.exec(headers.authorization ?? "")?.[1];
+  if (bearer !== undefined) credentials.push(bearer);
   for (const name of ["x-api-key", "x-goog-api-key", "api-key"] as const) {
     const value = headers[name];
     if (typeof value === "string" && value !== "") credentials.push(value.trim());
   }
-  for (const offered of (headers["sec-websocket-protocol"] ?? "").split(",")) {
+  for (const offered of headers["sec-websocket-protocol"]?.split(",") ?? []) {
     const name = offered.trim();
     if (name.startsWith(keySubprotocol)) credentials.push(name.slice(keySubprotocol.length));
   }

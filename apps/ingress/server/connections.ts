@@ -1,8 +1,8 @@
 /** The open TCP connections of the callers' server, and graceful shutdown for them. */
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
-import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
+import { LiveMap } from "#service/live-map.ts";
 import { connectionCheckMs, connectionSilentMs } from "../common/bounds.ts";
 
 interface Connection {

@@ -66,10 +66,14 @@ export class ResponsesInProgress {
   readonly #responses = new WeakMap<Socket, ServerResponse[]>();
 
   add(socket: Socket, response: ServerResponse): void {
+    const responses = this.#responses.get(socket);
+    if (responses === undefined) this.#responses.set(socket, [response]);
+    else responses.push(response);
+  }
+
+  remove(socket: Socket, response: ServerResponse): void {
     const responses = this.#responses.get(socket) ?? [];
-    this.#responses.set(socket, responses);
-    responses.push(response);
-    response.once("close", () => responses.splice(responses.indexOf(response), 1));
+    responses.splice(responses.indexOf(response), 1);
   }
 
   /**

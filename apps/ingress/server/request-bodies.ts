@@ -10,8 +10,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } fr
 import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
-import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
+import { LiveMap } from "#service/live-map.ts";
 import { fileRequestMs, smallBodyBytesMax } from "../common/bounds.ts";
 import type { Capacity, Claim } from "../common/capacity.ts";
 import type { IngressConfig } from "../common/config.ts";
@@ -37,6 +37,8 @@ declare module "fastify" {
     bytes: Buffer;
     /** The request's part of the memory for bodies; its generation takes it over. */
     bodyClaim: Claim;
+    /** The body while it arrives; undefined otherwise. */
+    upload: { body: RequestPayload; isFollowed: boolean } | undefined;
   }
 }
 
@@ -59,6 +61,8 @@ interface Upload {
 export class RequestBodies {
   readonly #options: RequestBodiesOptions;
   readonly #uploads = new LiveMap<string, Upload>();
+  /** The uploads that began in this turn of the event loop: most are over by its end. */
+  readonly #begun: FastifyRequest[] = [];
 
   constructor(options: RequestBodiesOptions) {
     this.#options = options;
@@ -81,7 +85,8 @@ export class RequestBodies {
     server.decorateRequest("isStreamed", false);
     server.decorateRequest("bytes");
     server.decorateRequest("bodyClaim");
-    server.addHook("preParsing", async (request, reply, payload) => this.#receive(request, reply, payload));
+    server.decorateRequest("upload");
+    server.addHook("preParsing", (request, reply, payload, done) => done(null, this.#receive(request, reply, payload)));
     server.removeAllContentTypeParsers();
     server.addContentTypeParser("application/json", { parseAs: "buffer" }, this.#keepBytes);
   }
@@ -118,8 +123,22 @@ export class RequestBodies {
 
   /** The upload is complete or refused: its rate no longer matters. */
   uploadEnded(request: FastifyRequest): void {
-    this.#uploads.delete(request.id);
+    if (request.upload?.isFollowed) this.#uploads.delete(request.id);
+    request.upload = undefined;
   }
+
+  /** Follows those that need more than one turn of the event loop. */
+  readonly #followBegun = () => {
+    const { config, clock } = this.#options;
+    const now = clock.now();
+    for (const { id, raw, upload, isStreamed } of this.#begun.splice(0)) {
+      if (upload === undefined) continue;
+      upload.isFollowed = true;
+      const { socket } = raw;
+      const until = now + (isStreamed ? fileRequestMs : config.requestTimeoutMs);
+      this.#uploads.set(id, { socket, body: upload.body, pace: new UploadPace(config, socket.bytesRead, now), until });
+    }
+  };
 
   /** The response is closed: releases what the request still holds. */
   close(request: FastifyRequest): void {
@@ -128,15 +147,11 @@ export class RequestBodies {
   }
 
   #receive(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): RequestPayload {
-    const { config, clock } = this.#options;
-    const { isStreamed } = request;
-    const body = isStreamed ? this.#passed(request, payload) : this.#admit(request, reply, payload);
+    const body = request.isStreamed ? this.#passed(request, payload) : this.#admit(request, reply, payload);
     if (request.headers.expect !== undefined) reply.raw.writeContinue();
-    const { socket, complete } = request.raw;
-    if (!complete && !reply.raw.closed) {
-      const now = clock.now();
-      const until = now + (isStreamed ? fileRequestMs : config.requestTimeoutMs);
-      this.#uploads.set(request.id, { socket, body, pace: new UploadPace(config, socket.bytesRead, now), until });
+    if (!request.raw.complete && !reply.raw.closed) {
+      request.upload = { body, isFollowed: false };
+      if (this.#begun.push(request) === 1) setImmediate(this.#followBegun);
     }
     return body;
   }

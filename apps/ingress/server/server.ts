@@ -20,7 +20,7 @@ import { fileRequestMs, headerBytesMax, refusedMs } from "../common/bounds.ts";
 import type { IngressConfig } from "../common/config.ts";
 import { isSocketHandshake, pathOf, requestIdHeadersOf } from "../common/endpoints.ts";
 import { addressNotAllowed, failureOf, invalidKey, notFoundOf, unavailable } from "../common/failures.ts";
-import { labelsOf } from "../common/labels.ts";
+import { labelsOf, noLabels } from "../common/labels.ts";
 import { outlastRedis } from "../common/outlast-redis.ts";
 import { invalidRequest, Refusal } from "../common/refusal.ts";
 import { servedPathOf } from "../common/vendor-paths.ts";
@@ -130,26 +130,41 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
   server.decorateRequest("isGeneration", false);
   server.decorateRequest("refusedCall");
   server.decorateRequest("errorCode");
-  server.addHook("onRequest", async (request, reply) => {
-    openResponse(options, request, reply);
-    responses.add(request.raw.socket, reply.raw);
+  // Without a promise where nothing is waited for: most requests go on in the same turn.
+  server.addHook("onRequest", (request, reply, done): Promise<void> | undefined => {
+    openResponse(options, responses, request, reply);
     // Node does not manage the socket of an upgrade, so it is closed after the refusal.
     if (isUpgrade(request.raw)) reply.raw.once("finish", () => closeWithin(request.raw.socket, refusedMs));
     cors.expose(request, reply.raw);
-    if (cors.answersPreflight(request, reply)) return reply;
-    if (publicModels.answers(request, reply)) return reply;
+    if (cors.answersPreflight(request, reply) || publicModels.answers(request, reply)) return undefined;
     if (hasUnknownCoding(request)) throw new Refusal(unknownCoding);
-    request.grant = pathOf(request.url) === realtimePath ? await grantOf(options, request) : undefined;
-    const isIdentified = isBatchLine(request)
-      ? await options.batchCallers?.identify(request, options.clock.epoch())
-      : identifies(options, request) ||
-        (await isUploading(options, request)) ||
-        ((await newKeys.learn(request)) && identifies(options, request));
-    if (isIdentified !== true) throw new Refusal(invalidKey);
-    openClaims(options, request, reply);
-    cors.check(request);
-    options.trials.open(request, options.clock.epoch());
-    if (request.is404) throw new Refusal(notFoundOf(request, reply, server));
+    const enter = (isIdentified: boolean | undefined) => {
+      if (isIdentified !== true) throw new Refusal(invalidKey);
+      openClaims(options, request, reply);
+      cors.check(request);
+      options.trials.open(request, options.clock.epoch());
+      if (request.is404) throw new Refusal(notFoundOf(request, reply, server));
+    };
+    const hasOwnCredential = isBatchLine(request) || pathOf(request.url) === realtimePath;
+    if (hasOwnCredential || !identifies(options, request)) return identify(request).then(enter);
+    enter(true);
+    done();
+    return undefined;
+  });
+  const identify = async (request: FastifyRequest): Promise<boolean | undefined> => {
+    if (pathOf(request.url) === realtimePath) request.grant = await grantOf(options, request);
+    if (isBatchLine(request)) return options.batchCallers?.identify(request, options.clock.epoch());
+    return (
+      identifies(options, request) ||
+      (await isUploading(options, request)) ||
+      ((await newKeys.learn(request)) && identifies(options, request))
+    );
+  };
+  // Generations write their own heads.
+  server.addHook("onSend", (request, reply, _payload, done) => {
+    reply.headers(requestIdHeadersOf(request));
+    if (draining.aborted) reply.header("connection", "close");
+    done();
   });
   // By default Node sends 100 Continue before any handler sees the headers.
   server.server.on("checkContinue", (request, response) => server.routing(request, response));
@@ -166,16 +181,18 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
 
 /** Sets up what every response needs, whatever its outcome. */
 function openResponse(
-  { config, clock, events, bodies, draining, beginTrace }: RequestServerOptions,
+  { config, clock, events, bodies, beginTrace }: RequestServerOptions,
+  responses: ResponsesInProgress,
   request: FastifyRequest,
   reply: FastifyReply,
 ): void {
   const startedAt = clock.now();
+  const { socket } = request.raw;
   request.bytes = noBytes;
-  reply.headers(requestIdHeadersOf(request));
-  if (draining.aborted) reply.header("connection", "close");
-  destroyWhenUnread(reply.raw, request.raw.socket, config.sendTimeoutMs, clock);
+  destroyWhenUnread(reply.raw, socket, config.sendTimeoutMs, clock);
+  responses.add(socket, reply.raw);
   reply.raw.once("close", () => {
+    responses.remove(socket, reply.raw);
     bodies.close(request);
     (reply.raw as CallerResponse).unread?.end();
     const isRefused = request.errorCode !== undefined && (request.caller as KeyRecord | undefined) !== undefined;
@@ -249,7 +266,7 @@ function requestEndedOf(
     keyId: caller?.id,
     group: caller?.group,
     account: caller?.account,
-    ...labelsOf(caller ?? {}, request.headers),
+    ...(request.isGeneration ? noLabels : labelsOf(caller ?? {}, request.headers)),
     errorCode: request.errorCode,
     refusedCall: request.refusedCall,
     batchLine: request.batchLine,

@@ -6,8 +6,8 @@
 
 import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
+import { LiveMap } from "#service/live-map.ts";
 import { unreadCheckMs } from "../common/bounds.ts";
 import type { Capacity, Claim, Shortage } from "../common/capacity.ts";
 

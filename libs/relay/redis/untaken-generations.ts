@@ -5,8 +5,8 @@
  * also those in reserve.
  */
 import { systemClock } from "#service/clock.ts";
+import { LiveMap } from "#service/live-map.ts";
 import { wakeMs, wakeMsMax } from "../bounds.ts";
-import { LiveMap } from "../live-map.ts";
 import type { Queued } from "../ports.ts";
 
 export class UntakenGenerations {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { test } from "node:test";
-import { LiveMap } from "#relay/live-map.ts";
+import { LiveMap } from "#service/live-map.ts";
 
 const root = new URL("../../../", import.meta.url);
 
@@ -36,10 +36,10 @@ test("shift removes the first value", () => {
   assert.deepEqual([map.shift(), map.shift(), map.shift(), map.size], ["value 2", "value 1", undefined, 0]);
 });
 
-/** What holds values for a while, of which 64 are there at a time; each comes and goes. */
+/** Holders of values for a while, of which 64 are there at a time; each comes and goes. */
 const holders = {
   "a plain map": `const map = new Map(); const add = (count, value) => map.set(count, value), remove = (count) => map.delete(count);`,
-  "a live map": `const { LiveMap } = await import("#relay/live-map.ts");
+  "a live map": `const { LiveMap } = await import("#service/live-map.ts");
     const map = new LiveMap(); const add = (count, value) => map.set(count, value), remove = (count) => map.delete(count);`,
   "generations that no worker has taken": `const { UntakenGenerations } = await import("#relay/redis/untaken-generations.ts");
     const untaken = new UntakenGenerations(async () => true), all = [];
