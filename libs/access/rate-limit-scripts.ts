@@ -86,10 +86,10 @@ local function windowOf(key)
 end
 -- Subtracts from one second of the window, at most what that second still counts.
 local function giveBack(key, letter, slot, count)
-  local counted = math.min(count, tonumber(redis.call('HGET', key, letter .. slot)) or 0)
-  if counted <= 0 then return end
-  redis.call('HINCRBY', key, letter .. slot, -counted)
-  redis.call('HINCRBY', key, letter, -counted)
+  local stored = redis.call('HMGET', key, letter .. slot, letter)
+  local second, sum = tonumber(stored[1]) or 0, tonumber(stored[2]) or 0
+  local counted = math.min(count, second)
+  if counted > 0 then redis.call('HSET', key, letter .. slot, second - counted, letter, sum - counted) end
 end
 local function storedOf(key)
   local stored, flat = {}, redis.call('HGETALL', key)
@@ -136,7 +136,7 @@ end
  * lifetime of the leases in milliseconds, 0 for no lease; 1, or 0 to decide without counting; for
  * each subject the value of each limit in the order of the limit table, "" for none; then for each
  * generation its name, its estimated input tokens, all tokens to reserve and the money to reserve.
- * Returns numbers, equally many for each generation: 1 or 0; in a refusal the subject's number, the
+ * Returns numbers in a text, with spaces between them, equally many for each generation: 1 or 0; in a refusal the subject's number, the
  * limit's number, 1 when the limit is a budget that is spent and not only reserved, and the
  * milliseconds until a retry can succeed (at most 60,000; without meaning for a spent budget); then
  * the time (epoch milliseconds), and for each subject the requests, the milliseconds until none of
@@ -286,7 +286,7 @@ for subject = 1, subjects do
     end
   end
 end
-return answer`;
+return table.concat(answer, ' ')`;
 
 /**
  * Settles generations of the same subjects: ends their leases and counts what they used. KEYS: the

@@ -288,7 +288,7 @@ export class LimitCounters {
     const values: (string | number)[] = [lifeMs, Number(counts), ...limits];
     for (const { generation, inputTokens, tokens, nano } of reservations)
       values.push(generation, inputTokens, tokens, nano);
-    const answer = (await runScript(this.#redis, scripts.admit, keys, values)) as number[];
+    const answer = ((await runScript(this.#redis, scripts.admit, keys, values)) as string).split(" ").map(Number);
     const size = answer.length / reservations.length;
     return reservations.map((_, index) => decisionOf(subjects, answer.slice(index * size, (index + 1) * size)));
   }

@@ -5,7 +5,7 @@
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { GeneratedImages } from "#dialects/usage.ts";
-import { isPresent, type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { choicesMax, imageBytes } from "./bounds.ts";
 
 export interface Demand {
@@ -103,11 +103,16 @@ function referencesIn(conversation: unknown): number {
   const left: unknown[] = [conversation];
   while (left.length > 0) {
     const value = left.pop();
-    if (typeof value !== "object" || value === null) continue;
-    for (const [name, member] of Object.entries(value)) {
+    if (Array.isArray(value)) {
+      for (const element of value) left.push(element);
+      continue;
+    }
+    if (!isObject(value)) continue;
+    for (const name in value) {
+      const member = value[name];
+      if (typeof member === "object") left.push(member);
       if (references.has(name)) count += Number(isReference(member) || isReference(objectOf(member).url));
       else if (name === "source" && objectOf(member).type === "url") count += Number(isReference(objectOf(member).url));
-      left.push(member);
     }
   }
   return count;

@@ -47,7 +47,7 @@ const holders = {
     const remove = (count) => { if (count >= 0) untaken.remove(all[count % 128]); };`,
   "batches of calls": `const { Batches } = await import("#access/batches.ts");
     const starts = [], batches = new Batches(async (subject, items) => items, (start) => starts.push(start)), subjects = Array.from({ length: 64 }, () => ({}));
-    const add = (count, value) => void batches.add(subjects[count % 64], value), remove = () => { if (starts.length >= 64) starts.shift()(); };`,
+    const add = (count, value) => void batches.add(subjects[count % 64], value), remove = (count) => { if (count % 64 === 0) for (const start of starts.splice(0)) start(); };`,
 };
 
 /** How often V8 collects everything while many values come and go in an old holder. */
