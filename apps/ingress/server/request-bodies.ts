@@ -132,7 +132,7 @@ export class RequestBodies {
     const { config, clock } = this.#options;
     const now = clock.now();
     for (const { id, raw, upload, isStreamed } of this.#begun.splice(0)) {
-      if (upload === undefined) continue;
+      if (upload === undefined || raw.complete) continue;
       upload.isFollowed = true;
       const { socket } = raw;
       const until = now + (isStreamed ? fileRequestMs : config.requestTimeoutMs);
