@@ -37,19 +37,19 @@ import { measures, type Sample, Traffic } from "./traffic.ts";
  */
 const budgets = `
                                  commands  scripts  publishes  writes    bytes  jobs  timers  promises
-short answer                           26        3          3       8    3,350     1      18       144
-short answer of a session              26        3          3       8    3,400     1      18       144
-short answer with limits               64        5          3      10    4,400     1      21       170
+short answer                           26        3          3       8    3,350     1      18       128
+short answer of a session              26        3          3       8    3,400     1      18       128
+short answer with limits               62        5          3      10    4,400     1      21       158
 65 short answers, 64 at once          560       36         36      84  130,000    42     450     4,600
-idempotent short answer                38        4          3      10    4,750     1      21       176
-stored response                        45        4          3       9    5,500     1      21       176
-background response                   144       12          3      21   10,500     1      33       315
-short answer to 100 kB                 29        3          3      11  103,800     1      22       160
-embedding                              26        3          3       8    3,300     1      18       142
-image                                  26        3          3       8    3,250     1      19       142
-stream of one chunk                    26        3          4       9    3,750     1      21       155
+idempotent short answer                38        4          3      10    4,750     1      21       156
+stored response                        45        4          3       9    5,500     1      21       156
+background response                   144       12          3      21   10,500     1      33       290
+short answer to 100 kB                 29        3          3      11  103,800     1      22       142
+embedding                              26        3          3       8    3,300     1      18       128
+image                                  26        3          3       8    3,250     1      19       128
+stream of one chunk                    26        3          4       9    3,750     1      21       138
 20 chunks of a stream                   0        0         24      24    5,700     0      32       120
-resumable stream of one chunk         105        9          4      15    6,600     1      28       240
+resumable stream of one chunk         105        9          4      15    6,600     1      28       216
 20 chunks of a resumable stream        13        3         24      28   10,500     0      36       150
 realtime session                       26        3          3      10    3,900     1      22       136
 message of a realtime session           0        0          3       3      690     0       5        32
