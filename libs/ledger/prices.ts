@@ -201,7 +201,9 @@ const isUsual = ({ tiers, periods = [] }: Prices, { inputTokens, images, service
  */
 export function unitPricesOf(prices: Prices, used: Priced, at?: number): UnitPrices {
   if (!isUsual(prices, used)) return chosenPricesOf(prices, used, at);
-  const unitPrices = usualPrices.get(prices) ?? chosenPricesOf(prices, used, at);
+  const present = usualPrices.get(prices);
+  if (present !== undefined) return present;
+  const unitPrices = chosenPricesOf(prices, used, at);
   usualPrices.set(prices, unitPrices);
   return unitPrices;
 }

@@ -27,7 +27,6 @@
  * share of the slots: while it has fewer, it goes before all others. Others use the share while the
  * group has nothing that waits.
  */
-
 import { LiveMap } from "#service/live-map.ts";
 import { retryAfterSecondsMax } from "./bounds.ts";
 import { FairQueue, type MayGo, type Share } from "./fair-queue.ts";

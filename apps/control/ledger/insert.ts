@@ -112,39 +112,27 @@ async function add(
   });
 }
 
-/** An unknown dimension is an empty text. */
-const unknownDimensions: ReadonlySet<keyof UsageRecord> = new Set(["account", "model", "upstream"]);
+/** The columns in their order; the kind of a type is without its other words. */
+const copiedColumns = fields.map(([field, [, type]]) => ({ field, kind: type.split(" ", 1)[0] }));
 
-/** Characters that a text of COPY or of Postgres cannot hold as they are. */
-const special = /[\\\t\n\r\0\ud800-\udfff]/;
-const copiedText = (text: string) => (special.test(text) ? copyText(storableText(text)) : text);
-
-/** By the kind of a column, its type without other words. Other kinds are written as they are. */
-const texts: Record<string, (value: unknown) => string> = {
-  text: (value) => copiedText(value as string),
-  jsonb: (value) => copyText(storable(JSON.stringify(value))),
-};
-
-/** The columns in their order. */
-const copiedColumns = fields.map(([field, [, type]]) => ({
-  field,
-  textOf: texts[type.split(" ", 1)[0] as string] ?? String,
-}));
-
-function copiedRow(record: UsageRecord): string {
-  const values: string[] = [];
-  for (const { field, textOf } of copiedColumns) {
-    const value = storedValue(record, field);
-    values.push(value === null ? copyNull : textOf(value));
-  }
-  return copyLine(values);
-}
+const copiedRow = (record: UsageRecord): string =>
+  copyLine(
+    copiedColumns.map(({ field, kind }) => {
+      const value = storedValue(record, field);
+      if (value === null) return copyNull;
+      if (kind === "text") return copyText(storableText(value as string));
+      return kind === "jsonb" ? copyText(storable(JSON.stringify(value))) : String(value);
+    }),
+  );
 
 /** As the column expects it. */
 const storedValue = (record: UsageRecord, field: keyof UsageRecord) =>
   field === "receivedAt"
     ? new Date(record.receivedAt).toISOString()
     : (record[field] ?? (unknownDimensions.has(field) ? "" : null));
+
+/** An unknown dimension is an empty text. */
+const unknownDimensions: ReadonlySet<keyof UsageRecord> = new Set(["account", "model", "upstream"]);
 
 const labelNames = [...dimensionNames, "kind", "value"];
 

@@ -74,23 +74,28 @@ export const isOllamaPath = (url: string): boolean => url.startsWith("/api/");
 
 const versions = /^(?:\/v1(?:alpha|beta1?)?(?=\/|$))*/;
 
+interface VersionedPath {
+  versions: string;
+  rest: string;
+}
+
 /**
  * Splits a path: the versions at its beginning, and the rest without doubled slashes, a final
  * slash, and the `/openai` of Google's base URL for OpenAI's clients.
  */
-export function versionedPathOf(path: string): { versions: string; rest: string } {
+export function versionedPathOf(path: string): VersionedPath {
   const plain = path.replace(/\/{2,}/g, "/").replace(/\/$/, "");
   const leading = versions.exec(plain)?.[0] ?? "";
   return { versions: leading, rest: plain.slice(leading.length).replace(/^\/openai(?=\/)/, "") };
 }
 
-function ownerOf(path: string): ConversationDialect | undefined {
-  const { versions: before, rest } = versionedPathOf(path);
-  return conversationDialects.find((dialect) => profiles[dialect].ownsPath(before, rest));
-}
+const ownerOf = ({ versions: before, rest }: VersionedPath) =>
+  conversationDialects.find((dialect) => profiles[dialect].ownsPath(before, rest));
 
 /** By path, for those that are served: a request to one costs a look-up. */
-const owners = new Map(served.flatMap(({ path }) => (path === undefined ? [] : [[path, ownerOf(path)]])));
+const owners = new Map(
+  served.flatMap(({ path }) => (path === undefined ? [] : [[path, ownerOf(versionedPathOf(path))]])),
+);
 
 /**
  * The dialect in which the caller of a path expects errors: that of the path, even if it is
@@ -98,10 +103,12 @@ const owners = new Map(served.flatMap(({ path }) => (path === undefined ? [] : [
  */
 export function dialectOf(url: string, headers: IncomingHttpHeaders): ConversationDialect {
   const path = pathOf(url);
-  const owner = owners.get(path) ?? ownerOf(path);
+  const present = owners.get(path);
+  if (present !== undefined) return present;
+  const versioned = versionedPathOf(path);
+  const owner = ownerOf(versioned);
   if (owner !== undefined) return owner;
-  const { rest } = versionedPathOf(path);
-  const method = endpoints.get(modelCallIn(rest)?.method ?? "");
+  const method = endpoints.get(modelCallIn(versioned.rest)?.method ?? "");
   if (method !== undefined) return method.dialect;
   const query = new URLSearchParams(url.split("?", 2)[1] ?? "");
   return conversationDialects.findLast((dialect) => profiles[dialect].isClient?.(headers, query)) ?? "openai-chat";

@@ -2,7 +2,6 @@
  * Copies of callers' requests for the target in the model's `mirror`. They belong to a key of the
  * gateway's own, with no account and no limits; nobody gets their answers.
  */
-
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
 import { operations } from "#operations/operations.ts";
 import { randomHex } from "#service/random-hex.ts";

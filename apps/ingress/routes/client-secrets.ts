@@ -1,5 +1,4 @@
 /** POST /v1/realtime/client_secrets */
-
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { hashOf } from "#access/key.ts";
 import type { Failure } from "#dialects/errors.ts";

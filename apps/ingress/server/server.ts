@@ -145,17 +145,19 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
       options.trials.open(request, options.clock.epoch());
       if (request.is404) throw new Refusal(notFoundOf(request, reply, server));
     };
-    const hasOwnCredential = isBatchLine(request) || pathOf(request.url) === realtimePath;
-    if (hasOwnCredential || !identifies(options, request)) return identify(request).then(enter);
+    const isPlain = !isBatchLine(request) && pathOf(request.url) !== realtimePath;
+    if (!isPlain || !identifies(options, request)) return identifyLater(request).then(enter);
     enter(true);
     done();
     return undefined;
   });
-  const identify = async (request: FastifyRequest): Promise<boolean | undefined> => {
-    if (pathOf(request.url) === realtimePath) request.grant = await grantOf(options, request);
+  /** For a request whose headers alone do not name its caller, or name none that is known here. */
+  const identifyLater = async (request: FastifyRequest): Promise<boolean | undefined> => {
+    const mayHaveGrant = pathOf(request.url) === realtimePath;
+    if (mayHaveGrant) request.grant = await grantOf(options, request);
     if (isBatchLine(request)) return options.batchCallers?.identify(request, options.clock.epoch());
     return (
-      identifies(options, request) ||
+      (mayHaveGrant && identifies(options, request)) ||
       (await isUploading(options, request)) ||
       ((await newKeys.learn(request)) && identifies(options, request))
     );
