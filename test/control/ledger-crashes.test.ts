@@ -11,7 +11,7 @@ import fc from "fast-check";
 import { sql } from "kysely";
 import { pino } from "pino";
 import { encodeUsageRecord, type UsageRecord } from "#ledger/usage-record.ts";
-import { systemClock } from "#service/clock.ts";
+import { type Clock, systemClock } from "#service/clock.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis, type Redis } from "#service/redis.ts";
 import type { Database } from "../../apps/control/database/database.ts";
@@ -46,6 +46,10 @@ function insertionInto(database: Database): Insert {
   };
 }
 
+let moments = 0;
+/** A second passes between any two looks, so no reader waits for the time of its next read. */
+const clock: Clock = { now: () => ++moments * 1_000, epoch: systemClock.epoch };
+
 type Fate = "go" | "crash before" | "crash after";
 
 /** A reader that makes each step only when it is told to. */
@@ -57,7 +61,7 @@ class SteppedReader {
 
   constructor(keyspace: Keyspace, insert: Insert) {
     this.#reader = new LedgerReader({
-      clock: systemClock,
+      clock,
       redis: this.#stepped(),
       commands: this.#stepped(),
       keyspace,
