@@ -44,7 +44,12 @@ execFileSync(process.execPath, ["-e", 'import("./test/support/gateway.ts"); impo
   stdio: "inherit",
 });
 const files = testFiles();
-const preloaded = ["support/properties.ts", "support/quick-passwords.ts", "support/exit-watch.ts"];
+const preloaded = [
+  "support/unfollowed-promises.ts",
+  "support/properties.ts",
+  "support/quick-passwords.ts",
+  "support/exit-watch.ts",
+];
 const results = run({
   files,
   concurrency: processes,

@@ -10,11 +10,13 @@ import { runProcess } from "#service/startup.ts";
 import { openTracing } from "#tracing/tracing.ts";
 import { ingressConfigOf, ingressSettings } from "./common/config.ts";
 import { createIngress } from "./ingress.ts";
+import { compileSchemas } from "./request/body-reader.ts";
 
 await runProcess("ingress", async (log, requestStop) => {
   const secrets = new SecretFiles(process.env, serviceSettings, ingressSettings);
   const { environment: env } = secrets;
   const config = { ...serviceConfigOf(env), ...ingressConfigOf(env) };
+  compileSchemas();
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const ingress = await createIngress(config, {

@@ -27,16 +27,19 @@ const tooBusy: Failure = {
   retryAfterSeconds: 5,
 };
 
+/**
+ * Compiles the schemas of all endpoints, for half a second. Otherwise the first request of each
+ * endpoint waits for its schema, and others for it.
+ */
+export function compileSchemas(): void {
+  for (const { schema } of endpoints.values()) validatorOf(schema);
+}
+
 export class BodyReader {
   readonly #thread = new TaskThreads<BodyTask, BodyAnswer | { failure: Failure }>(
     new URL("./body-thread.ts", import.meta.url),
     bodyReadTimeoutMs,
   );
-
-  constructor() {
-    // Compiling a schema takes as long as reading a large body, so it is done at the start.
-    for (const { schema } of endpoints.values()) validatorOf(schema);
-  }
 
   /**
    * Reads the body of a request to this endpoint; of a large one only its settings. `contentType`
