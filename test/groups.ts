@@ -90,7 +90,6 @@ const longest = [
   "groups/requests-2.ts",
   "groups/libraries.ts",
   "groups/control-2.ts",
-  "control/ledger-crashes.test.ts",
   "groups/requests-1.ts",
   "groups/media.ts",
   "groups/browsers.ts",
