@@ -31,6 +31,8 @@ const server = Fastify({
       allErrors: false,
       strict: false,
       verbose: true,
+      // Halves the time of compiling; V8 optimizes the code that runs often.
+      code: { optimize: false },
     },
     plugins: [quickMinLength],
   },
