@@ -30,7 +30,7 @@ const groups = {
   browsers: ["console/{journey,pages}.test.ts"],
   clients: ["clients/*.test.ts"],
   control: [
-    "control/{access,alerts,batch-api,budgets,catalogue,catalogue-diff,catalogue-entries,conditions,content,credentials,prices,exposure,input,keys}.test.ts",
+    "control/{access,alerts,batch-api,budgets,catalogue,catalogue-diff,catalogue-entries,conditions,content,credentials,prices,exposure,input,keys,mail}.test.ts",
   ],
   "control-2": [
     "cli/batches.test.ts",

@@ -133,7 +133,9 @@ export const tokensMax = 1_000;
 export const tokenUseMs = 60_000;
 /** How often sessions and links that have expired are deleted. */
 export const expireEveryMs = 3_600_000;
+/** How long a mail server may be silent, and how long it may take for one mail. */
 export const mailMs = 20_000;
+export const mailTotalMs = 60_000;
 /** Mails on their way to the mail server. */
 export const mailsMax = 100;
 /** How often the usage of keys with new records is published, and how many keys at once. */

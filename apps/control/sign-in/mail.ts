@@ -4,7 +4,7 @@
  */
 import { createTransport, type Transporter } from "nodemailer";
 import type { Logger } from "pino";
-import { mailMs, mailsMax } from "../bounds.ts";
+import { mailMs, mailsMax, mailTotalMs } from "../bounds.ts";
 import type { InstallationValues } from "../config.ts";
 
 export interface Mail {
@@ -25,8 +25,8 @@ export interface Mail {
 
 type MailSettings = Pick<InstallationValues, "name" | "smtpUrl" | "mailFrom">;
 
-/** Follows the settings. */
-export function createMail(settings: () => MailSettings, log: Logger): Mail {
+/** Follows the settings. A mail that takes longer than `totalMs` is given up. */
+export function createMail(settings: () => MailSettings, log: Logger, totalMs: number = mailTotalMs): Mail {
   let connected: { url: string; transport: Transporter } | undefined;
   const transportOf = (url: string): Transporter => {
     if (connected?.url !== url) {
@@ -44,7 +44,8 @@ export function createMail(settings: () => MailSettings, log: Logger): Mail {
     try {
       // A variable may name the sender too.
       const from = mailFrom.includes("<") ? mailFrom : { name, address: mailFrom };
-      await transportOf(url).sendMail({ from, to: { name: "", address: to }, subject, text });
+      const signal = AbortSignal.timeout(totalMs);
+      await transportOf(url).sendMail({ from, to: { name: "", address: to }, subject, text, signal });
       return undefined;
     } catch (error) {
       const { code = "error", responseCode } = error as { code?: string; responseCode?: number };
