@@ -195,5 +195,5 @@ test("the name of a CSV has the first and the last day of the person's time zone
   await tab.getByRole("button", { name: "CSV" }).click();
   const download = tab.waitForEvent("download");
   await tab.getByRole("menuitem", { name: /^Groups/ }).click();
-  assert.equal((await download).suggestedFilename(), "usage-2026-11-01-2026-11-30.csv");
+  assert.equal((await download).suggestedFilename(), "usage-2026-11-01-to-2026-11-30.csv");
 });

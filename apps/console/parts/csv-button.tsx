@@ -7,29 +7,22 @@ import { useUsageTexts } from "./usage.texts.ts";
 type CsvQuery = NonNullable<Input<"exportUsage">["query"]>;
 type RecordsQuery = NonNullable<Input<"exportRecords">["query"]>;
 
-/** Fetched first, so that an error has words. The file's name has the first and the last day. */
-async function save(
-  address: string,
-  name: string,
-  { from, to, timeZone }: Pick<CsvQuery, "from" | "to" | "timeZone">,
-): Promise<void> {
+/** Fetched first, so that an error has words. The answer names the file. */
+async function save(address: string): Promise<void> {
   const response = await fetch(address);
   if (!response.ok) throw new Error(((await response.json()) as { detail?: string }).detail);
+  const [, name = ""] = /filename\*=UTF-8''(\S+)/.exec(response.headers.get("content-disposition") ?? "") ?? [];
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await response.blob());
-  // Swedish writes days as ISO 8601 does. The period ends before `to`.
-  const format = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeZone });
-  const times = [from && Date.parse(from), to && Date.parse(to) - 1];
-  const days = times.flatMap((time) => (typeof time === "number" ? [format.format(time)] : []));
-  link.download = `${[name, ...new Set(days)].join("-")}.csv`;
+  link.download = decodeURIComponent(name);
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
 function useSave(): typeof save {
   const t = useUsageTexts();
-  return (...args) =>
-    save(...args).catch((error: Error) =>
+  return (address) =>
+    save(address).catch((error: Error) =>
       notifications.show({ color: "red", title: t.csvFailed, message: error.message }),
     ) as Promise<void>;
 }
@@ -39,7 +32,7 @@ export function CsvButton({ query, interval, isGrouped }: { query: CsvQuery; int
   const t = useUsageTexts();
   const saved = useSave();
   const saveSums = (of: string) =>
-    void saved(addressOf("exportUsage", { query: { ...query, interval: of as "none" } }), "usage", query);
+    void saved(addressOf("exportUsage", { query: { ...query, interval: of as "none" } }));
   return (
     <Menu position="bottom-end">
       <Menu.Target>
@@ -58,7 +51,7 @@ export function RecordsCsvButton({ query }: { query: RecordsQuery }) {
   const t = useUsageTexts();
   const saved = useSave();
   return (
-    <Button variant="default" onClick={() => void saved(addressOf("exportRecords", { query }), "requests", query)}>
+    <Button variant="default" onClick={() => void saved(addressOf("exportRecords", { query }))}>
       {t.csv}
     </Button>
   );
