@@ -3,14 +3,10 @@ import { performance } from "node:perf_hooks";
 import { getHeapStatistics } from "node:v8";
 import type { Usage } from "./intake.ts";
 
-/** An event loop that is busy for less of the time leaves the memory as it is. */
-const busyShareMin = 0.02;
-
 /** Each call returns the use since the last one. */
 export function measureUsage(): () => Usage {
   let before = performance.eventLoopUtilization();
   let turnsBefore = turns();
-  let memory = memoryShare();
   return () => {
     const now = performance.eventLoopUtilization();
     const { utilization, active } = performance.eventLoopUtilization(now, before);
@@ -18,8 +14,7 @@ export function measureUsage(): () => Usage {
     const turnMs = active / Math.max(1, turnsNow - turnsBefore);
     before = now;
     turnsBefore = turnsNow;
-    if (utilization >= busyShareMin) memory = memoryShare();
-    return { eventLoop: utilization, turnMs, memory };
+    return { eventLoop: utilization, turnMs, memory: memoryShare() };
   };
 }
 
