@@ -27,8 +27,9 @@ export function addAnthropicBatchRoutes(server: FastifyInstance, service: BatchS
     const id = `msgbatch_${newIdOf()}`;
     const failure = await create(service, request, id);
     if (failure !== undefined) return sendFailure(reply, failure);
+    const batch = (await findById(request.claims.account, id)) as BatchView;
     service.wake();
-    return messageBatchOf((await findById(request.claims.account, id)) as BatchView, request);
+    return messageBatchOf(batch, request);
   });
   server.get<WithId>(`${path}/:id`, async (request, reply) => {
     const batch = await find(request);

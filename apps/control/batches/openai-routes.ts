@@ -27,9 +27,10 @@ export function addOpenAiBatchRoutes(server: FastifyInstance, service: BatchServ
     const id = `batch_${newIdOf()}`;
     const failure = await create(service, request, id);
     if (failure !== undefined) return sendFailure(reply, failure);
-    service.wake();
     const { account } = request.claims;
-    return openAiBatchOf((await findBatch(database, { account, dialect: "openai", id })) as BatchView);
+    const batch = (await findBatch(database, { account, dialect: "openai", id })) as BatchView;
+    service.wake();
+    return openAiBatchOf(batch);
   });
   server.get<WithId>("/openai/batches/:id", async (request, reply) => {
     const batch = await find(request);

@@ -26,7 +26,7 @@ export interface Mail {
 type MailSettings = Pick<InstallationValues, "name" | "smtpUrl" | "mailFrom">;
 
 /** Follows the settings. A mail that takes longer than `totalMs` is given up. */
-export function createMail(settings: () => MailSettings, log: Logger, totalMs: number = mailTotalMs): Mail {
+export function createMail(settings: () => MailSettings, log: Logger, totalMs = mailTotalMs): Mail {
   let connected: { url: string; transport: Transporter } | undefined;
   const transportOf = (url: string): Transporter => {
     if (connected?.url !== url) {

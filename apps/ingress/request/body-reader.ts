@@ -28,7 +28,7 @@ const tooBusy: Failure = {
 };
 
 /**
- * Compiles the schemas of all endpoints, for half a second. Otherwise the first request of each
+ * Compiles the schemas of all endpoints, for 0.3 seconds. Otherwise the first request of each
  * endpoint waits for its schema, and others for it.
  */
 export function compileSchemas(): void {
