@@ -14,7 +14,7 @@ const root = join(import.meta.dirname, "..");
  * More than the cores of a small machine, because many tests wait; few enough that a process of the
  * gateway answers in time.
  */
-const processes = 5;
+const processes = 4;
 
 /** A file that takes longer hangs: it fails, and the run goes on. */
 const fileMsMax = 300_000;
