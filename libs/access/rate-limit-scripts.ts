@@ -150,29 +150,43 @@ export const admitScript = `${common}
 local limits = { ${luaLimits.join(", ")} }
 local subjects = #KEYS / 4
 local lifeMs, counts = tonumber(ARGV[1]), ARGV[2] == '1'
-local function keysOf(subject) return KEYS[subject * 4 - 3], KEYS[subject * 4 - 2], KEYS[subject * 4 - 1], KEYS[subject * 4] end
-local limitOf, hasLimit = {}, {}
-for subject = 1, subjects do
-  limitOf[subject], hasLimit[subject] = {}, {}
-  for place, limit in ipairs(limits) do
-    local max = tonumber(ARGV[2 + (subject - 1) * #limits + place])
-    limitOf[subject][place] = max
-    if max then hasLimit[subject][limit.counter] = true end
+local none = { r = 0, t = 0, rl = 0, tl = 0 }
+-- The milliseconds until nothing counts of a window whose last count is in this slot.
+local function resetOf(slot) return math.max(0, (slot + windowSlots) * 1000 - nowMs) end
+-- A subject: its keys, its limits by counter with their places in the table, its budgets, and its counts.
+local function subjectOf(subject)
+  local own = { windowKey = KEYS[subject * 4 - 3], runningKey = KEYS[subject * 4 - 2], reservedKey = KEYS[subject * 4 - 1],
+    budgetKey = KEYS[subject * 4], max = {}, places = {}, budgets = {}, fields = {} }
+  for place = 1, #limits do
+    local max, limit = tonumber(ARGV[2 + (subject - 1) * #limits + place]), limits[place]
+    if max and limit.period then own.budgets[#own.budgets + 1] = { place = place, max = max, period = limit.period }
+    elseif max then own.max[limit.counter], own.places[limit.counter] = max, place end
+  end
+  if lifeMs > 0 then
+    endExpired(own.windowKey, own.runningKey, own.reservedKey)
+    own.running = redis.call('ZCARD', own.runningKey)
+    own.wasIdle = own.running == 0
+  end
+  own.window = (own.max.requests or own.max.tokens) and windowOf(own.windowKey) or none
+  own.r, own.t = own.window.r, own.window.t
+  own.rReset, own.tReset = resetOf(own.window.rl), resetOf(own.window.tl)
+  return own
+end
+-- Reads what a subject has spent and reserved. \`room\` is what it may reserve before a budget refuses.
+local function readBudgets(own)
+  local spent = spentOf(own.budgetKey)
+  own.reserved, own.room = tonumber(redis.call('HGET', own.reservedKey, 'nano')) or 0, math.huge
+  for _, budget in ipairs(own.budgets) do
+    budget.spent = spent[budget.period]
+    own.room = math.min(own.room, budget.max - budget.spent)
   end
 end
-local input, tokens, money, refusal
--- A spent budget comes before other refusals; among the rest, the longest wait.
-local function refuse(subject, place, retryMs, isSpent)
-  if not refusal or (isSpent and not refusal.isSpent) or (isSpent == refusal.isSpent and retryMs > refusal.retryMs) then
-    refusal = { subject = subject, place = place, retryMs = retryMs, isSpent = isSpent }
-  end
-end
--- The milliseconds until enough of a window has passed to free the excess.
-local function waitOf(key, window, letter, excess)
-  local fields = {}
+-- The milliseconds until enough of a window has passed to free the excess. \`count\` is that of its current second.
+local function waitOf(own, letter, count, excess)
+  local fields, window = {}, own.window
   for slot = window.from, window.slot - 1 do fields[#fields + 1] = letter .. slot end
-  local values = #fields > 0 and redis.call('HMGET', key, unpack(fields)) or {}
-  values[#fields + 1] = window[letter .. 'Now']
+  local values = #fields > 0 and redis.call('HMGET', own.windowKey, unpack(fields)) or {}
+  values[#fields + 1] = count
   local freed = 0
   for i = 1, #values do
     freed = freed + (tonumber(values[i]) or 0)
@@ -180,109 +194,88 @@ local function waitOf(key, window, letter, excess)
   end
   return windowSlots * 1000
 end
-local windows, running, reserved, spent = {}, {}, {}, {}
-local checks = {}
-local function checkWindow(subject, place, letter, needed, max)
-  local windowKey = keysOf(subject)
-  windows[subject] = windows[subject] or windowOf(windowKey)
-  local used = windows[subject][letter]
-  if needed > 0 and used + needed > max then refuse(subject, place, waitOf(windowKey, windows[subject], letter, used + needed - max), false) end
-end
-function checks.requests(subject, place, max) checkWindow(subject, place, 'r', 1, max) end
-function checks.tokens(subject, place, max)
-  checkWindow(subject, place, 't', tokens > 0 and math.max(1, math.min(input, max)) or 0, max)
-end
-function checks.generations(subject, place, max)
-  if lifeMs > 0 and running[subject] >= max then refuse(subject, place, 1000, false) end
-end
-function checks.money(subject, place, max)
-  if money <= 0 then return end
-  local _, _, reservedKey, budgetKey = keysOf(subject)
-  spent[subject] = spent[subject] or spentOf(budgetKey)
-  reserved[subject] = reserved[subject] or tonumber(redis.call('HGET', reservedKey, 'nano')) or 0
-  local used = spent[subject][limits[place].period]
-  -- Of several spent budgets, the last in the table is reported.
-  if used + reserved[subject] >= max then refuse(subject, place, used >= max and place or 1000, used >= max) end
-end
--- The new leases of each subject: arguments of ZADD, and of HSET.
-local leases, leaseFields, wasIdle, hasReserved = {}, {}, {}, {}
-for subject = 1, subjects do
-  leases[subject], leaseFields[subject] = {}, {}
-  if lifeMs > 0 then
-    local windowKey, runningKey, reservedKey = keysOf(subject)
-    endExpired(windowKey, runningKey, reservedKey)
-    running[subject] = redis.call('ZCARD', runningKey)
-    wasIdle[subject] = running[subject] == 0
+local refusal
+-- A spent budget comes before other refusals; among the rest, the longest wait.
+local function refuse(subject, place, retryMs, isSpent)
+  if not refusal or (isSpent and not refusal.isSpent) or (isSpent == refusal.isSpent and retryMs > refusal.retryMs) then
+    refusal = { subject = subject, place = place, retryMs = retryMs, isSpent = isSpent }
   end
 end
-local function count(subject, generation)
-  local window = windows[subject]
-  local countsTokens = tokens > 0 and hasLimit[subject].tokens
-  if window then
-    if not window.counts and window.rNow == 0 and window.tNow == 0 then window.isNew = true end
-    if hasLimit[subject].requests then window.r, window.rl, window.rNow, window.countsRequests = window.r + 1, window.slot, window.rNow + 1, true end
-    if countsTokens then window.t, window.tl, window.tNow, window.countsTokens = window.t + tokens, window.slot, window.tNow + tokens, true end
-    window.counts = true
+local function check(subject, own, input, tokens, money)
+  local max, window = own.max, own.window
+  if max.requests and own.r + 1 > max.requests then
+    refuse(subject, own.places.requests, waitOf(own, 'r', window.rNow + own.r - window.r, own.r + 1 - max.requests), false)
   end
-  if lifeMs > 0 then
-    running[subject] = running[subject] + 1
-    local reserves = money > 0 and hasLimit[subject].money
-    if reserves then reserved[subject], hasReserved[subject] = reserved[subject] + money, true end
-    local own, fields = leases[subject], leaseFields[subject]
-    own[#own + 1] = nowMs + lifeMs
-    own[#own + 1] = generation
-    fields[#fields + 1] = generation
-    fields[#fields + 1] = time[1] .. ' ' .. (countsTokens and textOf(tokens) or 0) .. ' ' .. (reserves and textOf(money) or 0)
+  if max.tokens and tokens > 0 then
+    local excess = own.t + math.max(1, math.min(input, max.tokens)) - max.tokens
+    if excess > 0 then refuse(subject, own.places.tokens, waitOf(own, 't', window.tNow + own.t - window.t, excess), false) end
   end
-end
-local answer = {}
-for at = 3 + subjects * #limits, #ARGV, 4 do
-  input, tokens, money, refusal = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), nil
-  for subject = 1, subjects do
-    for place, limit in ipairs(limits) do
-      local max = limitOf[subject][place]
-      if max then checks[limit.counter](subject, place, max) end
-    end
-  end
-  if counts and not refusal then
-    for subject = 1, subjects do count(subject, ARGV[at]) end
-  end
-  for _, part in ipairs({ refusal and 0 or 1, refusal and refusal.subject or 0, refusal and refusal.place or 0,
-    refusal and refusal.isSpent and 1 or 0, refusal and refusal.retryMs or 0, nowMs }) do answer[#answer + 1] = part end
-  for subject = 1, subjects do
-    local window = windows[subject] or { r = 0, t = 0, rl = 0, tl = 0 }
-    answer[#answer + 1] = window.r
-    answer[#answer + 1] = math.max(0, (window.rl + windowSlots) * 1000 - nowMs)
-    answer[#answer + 1] = window.t
-    answer[#answer + 1] = math.max(0, (window.tl + windowSlots) * 1000 - nowMs)
-  end
-end
-for subject = 1, subjects do
-  local windowKey, runningKey, reservedKey = keysOf(subject)
-  local window = windows[subject]
-  if window and window.counts then
-    local written = { 'from', window.from }
-    for letter, isCounted in pairs({ r = window.countsRequests, t = window.countsTokens }) do
-      if isCounted then
-        for _, part in ipairs({ letter, window[letter], letter .. 'l', window.slot, letter .. window.slot, window[letter .. 'Now'] }) do
-          written[#written + 1] = part
-        end
+  if max.generations and lifeMs > 0 and own.running >= max.generations then refuse(subject, own.places.generations, 1000, false) end
+  if money > 0 and own.budgets[1] then
+    if not own.room then readBudgets(own) end
+    if own.reserved >= own.room then
+      for _, budget in ipairs(own.budgets) do
+        local isSpent = budget.spent >= budget.max
+        -- Of several spent budgets, the last in the table is reported.
+        if budget.spent + own.reserved >= budget.max then refuse(subject, budget.place, isSpent and budget.place or 1000, isSpent) end
       end
     end
-    redis.call('HSET', windowKey, unpack(written))
-    if window.isNew then redis.call('PEXPIRE', windowKey, windowMs) end
   end
-  if #leases[subject] > 0 then
-    local fields = leaseFields[subject]
-    if hasReserved[subject] then
-      fields[#fields + 1] = 'nano'
-      fields[#fields + 1] = textOf(reserved[subject])
+end
+local second, fullReset = time[1] .. ' ', tostring(resetOf(tonumber(time[1])))
+-- \`at\`: the place of the generation's arguments.
+local function count(own, at, tokens, money)
+  local tokensText, moneyText = '0', '0'
+  if own.max.requests then own.r, own.rReset = own.r + 1, fullReset end
+  if own.max.tokens and tokens > 0 then own.t, own.tReset, tokensText = own.t + tokens, fullReset, ARGV[at + 2] end
+  own.running = lifeMs > 0 and own.running + 1
+  if own.room and money > 0 then own.reserved, own.reserves, moneyText = own.reserved + money, true, ARGV[at + 3] end
+  own.fields[#own.fields + 1] = ARGV[at]
+  own.fields[#own.fields + 1] = second .. tokensText .. ' ' .. moneyText
+end
+local owners, leases, answer, last = {}, {}, {}, 0
+for subject = 1, subjects do owners[subject] = subjectOf(subject) end
+local expiry, admitted = textOf(nowMs + lifeMs), '1 0 0 0 0 ' .. textOf(nowMs)
+for at = 3 + subjects * #limits, #ARGV, 4 do
+  local input, tokens, money = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  refusal = nil
+  for subject = 1, subjects do check(subject, owners[subject], input, tokens, money) end
+  if counts and not refusal then
+    for subject = 1, subjects do count(owners[subject], at, tokens, money) end
+    leases[#leases + 1] = expiry
+    leases[#leases + 1] = ARGV[at]
+  end
+  answer[last + 1] = refusal
+    and table.concat({ 0, refusal.subject, refusal.place, refusal.isSpent and 1 or 0, refusal.retryMs, textOf(nowMs) }, ' ') or admitted
+  last = last + 1
+  for subject = 1, subjects do
+    local own = owners[subject]
+    answer[last + 1], answer[last + 2], answer[last + 3], answer[last + 4] = own.r, own.rReset, own.t, own.tReset
+    last = last + 4
+  end
+end
+for subject = 1, subjects do
+  local own = owners[subject]
+  local window, written = own.window, {}
+  for _, letter in ipairs({ 'r', 't' }) do
+    local counted = own[letter] - window[letter]
+    if counted > 0 then
+      for _, part in ipairs({ letter, own[letter], letter .. 'l', window.slot, letter .. window.slot, window[letter .. 'Now'] + counted }) do
+        written[#written + 1] = part
+      end
     end
-    redis.call('ZADD', runningKey, unpack(leases[subject]))
-    redis.call('HSET', reservedKey, unpack(fields))
-    if wasIdle[subject] then
-      redis.call('PEXPIRE', runningKey, lifeMs + windowMs)
-      redis.call('PEXPIRE', reservedKey, lifeMs + windowMs)
+  end
+  if #written > 0 then
+    redis.call('HSET', own.windowKey, 'from', window.from, unpack(written))
+    if window.rNow == 0 and window.tNow == 0 then redis.call('PEXPIRE', own.windowKey, windowMs) end
+  end
+  if lifeMs > 0 and #leases > 0 then
+    redis.call('ZADD', own.runningKey, unpack(leases))
+    redis.call('HSET', own.reservedKey, unpack(own.fields))
+    if own.reserves then redis.call('HSET', own.reservedKey, 'nano', textOf(own.reserved)) end
+    if own.wasIdle then
+      redis.call('PEXPIRE', own.runningKey, lifeMs + windowMs)
+      redis.call('PEXPIRE', own.reservedKey, lifeMs + windowMs)
     end
   end
 end
@@ -305,29 +298,30 @@ local subjects = (#KEYS - 1) / 4
 local first = 3 + subjects * 2
 local firstKnown = first + count * 5
 if #ARGV >= firstKnown then redis.call('ZREM', KEYS[1], unpack(ARGV, firstKnown)) end
-local all, names, uses, settled, isNamed = {}, {}, {}, {}, {}
+local all, names, settled, isNamed = {}, {}, {}, {}
 for at = first, firstKnown - 1, 5 do all[#all + 1] = ARGV[at] end
-local settledAt = redis.call('ZMSCORE', KEYS[1], unpack(all))
-for i, name in ipairs(all) do
-  if not settledAt[i] and not isNamed[name] then
+local now = textOf(nowMs)
+-- Of each generation to settle.
+local tokensOf, moneyOf, neverBegan, dayOf = {}, {}, {}, {}
+for i, settledAt in ipairs(redis.call('ZMSCORE', KEYS[1], unpack(all))) do
+  local name, at = all[i], first + (i - 1) * 5
+  if not settledAt and not isNamed[name] then
     isNamed[name] = true
-    local at = first + (i - 1) * 5
-    names[#names + 1] = name
-    settled[#settled + 1] = nowMs
-    settled[#settled + 1] = name
-    uses[#uses + 1] = {
-      tokens = tonumber(ARGV[at + 1]), money = tonumber(ARGV[at + 2]), neverBegan = ARGV[at + 3] == '1',
-      -- A process whose clock is ahead begins no period.
-      day = math.floor(math.min(tonumber(ARGV[at + 4]), nowMs) / 86400000) }
+    local place = #names + 1
+    names[place] = name
+    settled[place * 2 - 1], settled[place * 2] = now, name
+    tokensOf[place], moneyOf[place], neverBegan[place] = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), ARGV[at + 3] == '1'
+    -- A process whose clock is ahead begins no period.
+    dayOf[place] = math.floor(math.min(tonumber(ARGV[at + 4]), nowMs) / 86400000)
   end
 end
 if #names == 0 then return end
 redis.call('ZADD', KEYS[1], unpack(settled))
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', nowMs - rememberMs)
 redis.call('PEXPIRE', KEYS[1], rememberMs)
-local function spend(budgetKey, moneyOf)
+local function spend(budgetKey, spent)
   local stored, written = storedOf(budgetKey), {}
-  for day, money in pairs(moneyOf) do
+  for day, money in pairs(spent) do
     for period, number in pairs(periodsOf(day)) do
       local present = stored[period] or -1
       -- A period that is over no longer limits anybody.
@@ -350,22 +344,21 @@ for subject = 1, subjects do
   local own = subject * 4 - 2
   local windowKey, runningKey, reservedKey, budgetKey = KEYS[own], KEYS[own + 1], KEYS[own + 2], KEYS[own + 3]
   local countsTokens, countsMoney = ARGV[2 + subject] == '1', ARGV[2 + subjects + subject] == '1'
-  local ended, endedMoney, more, moneyOf = {}, 0, 0, {}
+  local ended, endedMoney, more, spent = {}, 0, 0, {}
   -- What goes back, by letter and second.
   local back = { t = {}, r = {} }
   for i, lease in ipairs(redis.call('HMGET', reservedKey, unpack(names))) do
-    local use = uses[i]
-    local tokensReserved = 0
+    local beyond = tokensOf[i]
     if lease then
       local slot, leaseTokens, leaseMoney = parsed(lease)
-      tokensReserved = leaseTokens
-      if tokensReserved > use.tokens then back.t[slot] = (back.t[slot] or 0) + tokensReserved - use.tokens end
-      if use.neverBegan then back.r[slot] = (back.r[slot] or 0) + 1 end
+      beyond = beyond - leaseTokens
+      if beyond < 0 then back.t[slot] = (back.t[slot] or 0) - beyond end
+      if neverBegan[i] then back.r[slot] = (back.r[slot] or 0) + 1 end
       ended[#ended + 1] = names[i]
       endedMoney = endedMoney + leaseMoney
     end
-    if countsTokens then more = more + math.max(0, use.tokens - tokensReserved) end
-    if countsMoney and use.money > 0 then moneyOf[use.day] = (moneyOf[use.day] or 0) + use.money end
+    if countsTokens and beyond > 0 then more = more + beyond end
+    if countsMoney and moneyOf[i] > 0 then spent[dayOf[i]] = (spent[dayOf[i]] or 0) + moneyOf[i] end
   end
   for letter, slots in pairs(back) do
     for slot, amount in pairs(slots) do giveBack(windowKey, letter, slot, amount) end
@@ -376,7 +369,7 @@ for subject = 1, subjects do
     redis.call('HSET', windowKey, 'from', window.from, 't', window.t + more, 'tl', window.slot, 't' .. window.slot, window.tNow + more)
     redis.call('PEXPIRE', windowKey, windowMs)
   end
-  if next(moneyOf) then spend(budgetKey, moneyOf) end
+  if next(spent) then spend(budgetKey, spent) end
 end`;
 
 /**
