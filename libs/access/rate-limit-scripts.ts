@@ -228,7 +228,7 @@ local function count(own, at, tokens, money)
   local tokensText, moneyText = '0', '0'
   if own.max.requests then own.r, own.rReset = own.r + 1, fullReset end
   if own.max.tokens and tokens > 0 then own.t, own.tReset, tokensText = own.t + tokens, fullReset, ARGV[at + 2] end
-  own.running = lifeMs > 0 and own.running + 1
+  if lifeMs > 0 then own.running = own.running + 1 end
   if own.room and money > 0 then own.reserved, own.reserves, moneyText = own.reserved + money, true, ARGV[at + 3] end
   own.fields[#own.fields + 1] = ARGV[at]
   own.fields[#own.fields + 1] = second .. tokensText .. ' ' .. moneyText
@@ -270,9 +270,9 @@ for subject = 1, subjects do
     if window.rNow == 0 and window.tNow == 0 then redis.call('PEXPIRE', own.windowKey, windowMs) end
   end
   if lifeMs > 0 and #leases > 0 then
+    if own.reserves then own.fields[#own.fields + 1], own.fields[#own.fields + 2] = 'nano', textOf(own.reserved) end
     redis.call('ZADD', own.runningKey, unpack(leases))
     redis.call('HSET', own.reservedKey, unpack(own.fields))
-    if own.reserves then redis.call('HSET', own.reservedKey, 'nano', textOf(own.reserved)) end
     if own.wasIdle then
       redis.call('PEXPIRE', own.runningKey, lifeMs + windowMs)
       redis.call('PEXPIRE', own.reservedKey, lifeMs + windowMs)
