@@ -55,12 +55,29 @@ export const messagePartOf = ({ kind, text }: Extract<Block, { kind: "text" | "r
 export function calledNameOf(
   name: string,
   { request }: AnswerContext,
-): { name: string; namespace?: string; takesText: boolean; clientType: string | undefined } {
+): {
+  name: string;
+  namespace?: string;
+  encrypted_function_args?: [];
+  takesText: boolean;
+  clientType: string | undefined;
+} {
   const tool = calledTool(request, name);
   const clientType = clientTypeOf(tool);
   if (tool === undefined) return { name, takesText: false, clientType };
-  const { callerName, namespace, takesText = false } = tool;
-  return { name: callerName, ...(namespace !== undefined && { namespace }), takesText, clientType };
+  const { callerName, namespace, parameters, takesText = false } = tool;
+  const asksForEncryption = Object.values(objectOf(parameters?.properties)).some(
+    (property) => objectOf(property).encrypted === true,
+  );
+  return {
+    name: callerName,
+    ...(namespace !== undefined && { namespace }),
+    // Tells Codex that the text for another agent is readable, by models of any vendor.
+    // https://github.com/openai/codex/pull/35845
+    ...(asksForEncryption && { encrypted_function_args: [] }),
+    takesText,
+    clientType,
+  };
 }
 
 /** A block as an item; an item that has just begun has no content. */

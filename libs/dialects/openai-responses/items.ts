@@ -116,7 +116,15 @@ export function decodeInput(
         turn("assistant", [{ kind: "image", source, path: `${path}.result` }]);
         break;
       }
+      case "agent_message": {
+        const parts = partsOf(item.content, `${path}.content`);
+        if (parts.some((part) => part.kind === "text" && part.text === unreadableMessage))
+          warnings.push(`${path} is encrypted for models of its vendor, so the model does not see all of it.`);
+        turn("user", parts);
+        break;
+      }
       case "compaction":
+      case "context_compaction":
       case "compaction_summary": {
         const note: TextPart = { kind: "text", text: unreadableCompaction, path };
         if (messages.length === 0) system.push(note);
@@ -162,7 +170,11 @@ export function decodeInput(
 /**
  * Items of a vendor's own tools in earlier turns are left out; the answers that they led to stay.
  */
-const ofVendor = /^(?:web_search_call|file_search_call|code_interpreter_call|mcp_\w+|program|program_output)$/;
+const ofVendor =
+  /^(?:web_search_call|file_search_call|code_interpreter_call|mcp_\w+|(?:program|multi_agent_call)(?:_output)?)$/;
+
+/** Stands for the part of an agent's message that only its vendor can decrypt. */
+const unreadableMessage = "(This part is encrypted for another model.)";
 
 function partsOf(content: unknown, path: string): Part[] {
   if (typeof content === "string") return [{ kind: "text", text: content, path }];
@@ -189,6 +201,12 @@ function partOf(part: JsonObject, path: string): Part {
       return audioOf(part.input_audio, path);
     case "input_video":
       return mediaUrlOf("video", part.video_url, `${path}.video_url`);
+    case "encrypted_content": {
+      // Codex calls a message so although a model of another vendor wrote it as plain text.
+      // https://github.com/ollama/ollama/issues/18286
+      const text = String(part.encrypted_content);
+      return { kind: "text", text: text.startsWith("gAAAA") ? unreadableMessage : text, path };
+    }
     default:
       return refuse(`${path}.type`);
   }

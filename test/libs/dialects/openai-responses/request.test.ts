@@ -405,6 +405,45 @@ test("a conversation with a vendor's compaction item goes on with what is readab
   );
 });
 
+test("messages between agents are the user's for other models, and what only their vendor decrypts is named", () => {
+  const message = (...content: unknown[]) => ({
+    type: "agent_message",
+    id: "amsg_1",
+    author: "/root",
+    recipient: "/root/child",
+    content,
+  });
+  const task = { type: "input_text", text: "Payload:" };
+  const sealed = (encrypted_content: string) => ({ type: "encrypted_content", encrypted_content });
+  const readable = decoded({ input: [message(task, sealed("Count the files."))] });
+  assert.deepEqual(withoutPaths(readable.messages), [
+    {
+      role: "user",
+      parts: [
+        { kind: "text", text: "Payload:" },
+        { kind: "text", text: "Count the files." },
+      ],
+    },
+  ]);
+  assert.equal(readable.warnings, undefined);
+  const opaque = decoded({ input: [message(task, sealed("gAAAAABqx0k2"))] });
+  assert.doesNotMatch(JSON.stringify(opaque.messages), /gAAAA/);
+  assert.match(String(opaque.warnings), /^input\[0\] is encrypted for models of its vendor/);
+  const hosted = { call_id: "mac_1", action: "spawn_agent" };
+  const history = decoded({
+    input: [
+      { role: "user", content: "Hi" },
+      { type: "multi_agent_call", ...hosted, arguments: "{}" },
+      { type: "multi_agent_call_output", ...hosted, output: [] },
+      { type: "context_compaction", encrypted_content: "x" },
+    ],
+  });
+  assert.deepEqual(
+    history.messages.map(({ role }) => role),
+    ["user", "system"],
+  );
+});
+
 test("images from an earlier answer belong to the model's turn, and are left out with a warning without their bytes", () => {
   const empty = decoded({
     input: [

@@ -220,6 +220,31 @@ test("items match what clients expect: namespaces of calls, unwrapped free text,
   });
 });
 
+test("a call whose tool asks for encrypted arguments says that its own are plain text", () => {
+  const message = { type: "string", encrypted: true };
+  const tool = (name: string, properties: object) => ({
+    type: "function",
+    name,
+    parameters: { type: "object", properties },
+  });
+  const tools = [
+    { type: "namespace", name: "collaboration", tools: [tool("spawn_agent", { message }), tool("list_agents", {})] },
+  ];
+  const own = { ...context, request: openaiResponses.decodeRequest({ body: { ...body, tools }, framing: "sse" }) };
+  const blocks = ["spawn_agent", "list_agents"].map((name, place) => ({
+    kind: "call" as const,
+    id: `call_${place}`,
+    name: `collaboration__${name}`,
+    input: "{}",
+  }));
+  const answer: Answer = { blocks, finish: "calls" };
+  const { output } = JSON.parse(openaiResponses.encodeAnswer(answer, own)) as Written;
+  assert.deepEqual(
+    output.map((item) => item.encrypted_function_args),
+    [[], undefined],
+  );
+});
+
 test("a truncated answer and its truncated item are both marked incomplete", () => {
   const blocks: Block[] = [
     { kind: "text", text: "First" },
