@@ -8,7 +8,7 @@
  */
 import { isObject, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { ImagePart, TextPart, Tool } from "../neutral/neutral.ts";
-import { argumentsOf } from "../neutral/tools.ts";
+import { argumentsOf, toolNameOf } from "../neutral/tools.ts";
 import { imageOf } from "../openai/parts.ts";
 
 interface ClientTool {
@@ -255,7 +255,7 @@ export function clientCallIn(
 type Output = { content: (TextPart | ImagePart)[]; isError: boolean };
 
 /** The content of an output's item; undefined for other items. */
-export function clientOutputIn(item: JsonObject, path: string): Output | undefined {
+export function clientOutputIn(item: JsonObject, path: string, tools: readonly Tool[]): Output | undefined {
   const textOutput = (words: string, isError = false): Output => ({
     content: words === "" ? [] : [{ kind: "text", text: words, path: `${path}.output` }],
     isError,
@@ -282,7 +282,7 @@ export function clientOutputIn(item: JsonObject, path: string): Output | undefin
         : { content: [imageOf(url, "auto", `${path}.output.image_url`)], isError: false };
     }
     case "tool_search_output": {
-      const names = namesIn(item.tools);
+      const names = namesIn(item.tools, tools);
       return textOutput(names.length === 0 ? "No tool fits." : `These tools are loaded now: ${names.join(", ")}.`);
     }
     default:
@@ -296,8 +296,13 @@ function ranOf({ stdout, stderr, outcome }: JsonObject): string {
   return [textOf(stdout), textOf(stderr), ...end].filter((line) => line !== undefined).join("\n");
 }
 
-const namesIn = (tools: unknown): string[] =>
-  listOf(tools).flatMap((value) => {
+/** The names by which the model knows loaded tools. */
+const namesIn = (values: unknown, tools: readonly Tool[], namespace?: string): string[] =>
+  listOf(values).flatMap((value) => {
     const { type, name, tools: inner } = objectOf(value);
-    return type === "namespace" ? namesIn(inner) : (textOf(name) ?? []);
+    if (type === "namespace") return namesIn(inner, tools, namespaceOf(name));
+    return textOf(name) === undefined ? [] : toolNameOf(tools, name as string, namespace);
   });
+
+/** This default namespace counts as none: clients treat calls with and without it alike. */
+export const namespaceOf = (name: unknown) => (name === "functions" ? undefined : textOf(name));

@@ -137,7 +137,7 @@ export function decodeInput(
         break;
       default: {
         const call = clientCallIn(item, tools);
-        const output = clientOutputIn(item, path);
+        const output = clientOutputIn(item, path, tools);
         const native = { dialect, value: item } as const;
         const id = textOf(item.call_id) ?? textOf(item.id);
         if (

@@ -10,7 +10,7 @@ import { descriptionOf, namedTools, offeredTool, parametersOf, toolNamed, toolNa
 import { isDispensable } from "../neutral/vendor-tools.ts";
 import { fitsStrict } from "../schema/openai.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
-import { clientToolOf, clientTypeOf } from "./client-tools.ts";
+import { clientToolOf, clientTypeOf, namespaceOf } from "./client-tools.ts";
 
 type UnnamedTool = Omit<Tool, "name">;
 
@@ -50,9 +50,6 @@ function toolsIn(values: unknown, path: string, namespace?: string): UnnamedTool
     return [];
   });
 }
-
-/** This default namespace counts as none: clients treat calls with and without it alike. */
-const namespaceOf = (name: unknown) => (name === "functions" ? undefined : textOf(name));
 
 function toolOf(tool: JsonObject, path: string, namespace: string | undefined): UnnamedTool {
   const { name, description, parameters, strict } = tool;

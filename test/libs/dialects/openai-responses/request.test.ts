@@ -444,6 +444,29 @@ test("messages between agents are the user's for other models, and what only the
   );
 });
 
+test("a search names the tools that it loaded as the model knows them", () => {
+  const tool = (name: string) => ({ type: "function", name, parameters: { type: "object", properties: {} } });
+  const tools = [
+    tool("plain"),
+    { type: "namespace", name: "mail", tools: [tool("send")] },
+    { type: "namespace", name: "functions", tools: [tool("exec")] },
+  ];
+  const output = { type: "tool_search_output", call_id: "ts_1", execution: "client", status: "completed", tools };
+  const request = decoded({
+    input: [
+      { role: "user", content: "Hi" },
+      { type: "tool_search_call", call_id: "ts_1", execution: "client", arguments: { query: "mail" } },
+      output,
+    ],
+    tools: [{ type: "tool_search", execution: "client" }],
+  });
+  assert.deepEqual(
+    request.tools.map(({ name }) => name),
+    ["tool_search", "plain", "mail__send", "exec"],
+  );
+  assert.match(JSON.stringify(request.messages), /These tools are loaded now: plain, mail__send, exec\./);
+});
+
 test("images from an earlier answer belong to the model's turn, and are left out with a warning without their bytes", () => {
   const empty = decoded({
     input: [
