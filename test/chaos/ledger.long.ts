@@ -2,7 +2,6 @@
  * The ledger while processes, Redis and Postgres die: every answer is in it once, at the cost that
  * its caller saw.
  */
-import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
