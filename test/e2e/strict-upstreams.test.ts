@@ -162,6 +162,36 @@ test("a strict upstream that nobody knows is asked once more without what it ref
   }
 });
 
+test("a long output and half of a character are refused once, in translated requests as well", async () => {
+  const half = String.raw`\ud83d`;
+  upstream.answerWith((response, { json, body }) => {
+    const refused = body.includes(half)
+      ? "The request body is not valid JSON: no low surrogate in string: line 1 column 28642 (char 28641)"
+      : json.max_tokens > 8_192 || json.max_completion_tokens > 8_192
+        ? "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for my-claude"
+        : undefined;
+    const choices = [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }];
+    const answer = json.max_completion_tokens
+      ? { id: "c", object: "chat.completion", created: 1, model: "m", choices }
+      : message;
+    jsonAnswer(
+      refused === undefined ? answer : { error: { message: refused } },
+      refused === undefined ? 200 : 400,
+    )(response);
+  });
+  const messages = [{ role: "user", content: "cut \ud83d, whole \ud83d\ude00" }];
+  for (const model of ["plain", "chat"])
+    for (const calls of [3, 1]) {
+      upstream.requests.length = 0;
+      const response = await post("/v1/messages", { model, max_tokens: 32_000, messages });
+      assert.equal(response.status, 200, await response.clone().text());
+      assert.equal(upstream.requests.length, calls);
+      const { json } = upstream.last();
+      assert.equal(json.max_tokens ?? json.max_completion_tokens, 8_192);
+      assert.match(JSON.stringify(json.messages), /cut \ufffd, whole 😀/);
+    }
+});
+
 test("every request of Claude Code fits a chat upstream of OpenAI", async () => {
   const user_id = JSON.stringify({
     device_id: "0f".repeat(32),

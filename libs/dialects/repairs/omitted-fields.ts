@@ -1,6 +1,6 @@
 /** Removes fields that an upstream refuses from the bytes of a request; every other byte stays. */
 import { jsonBytesOf } from "#wire/json/parse.ts";
-import { isEmptyObject, withElements, withMembers, withValues } from "#wire/json/spans.ts";
+import { type Change, isEmptyObject, withElements, withMembers, withValues } from "#wire/json/spans.ts";
 
 /** Where a request may have cache marks. */
 const markedPlaces = [
@@ -15,19 +15,24 @@ const markedPlaces = [
 
 /**
  * The bytes without the fields at these paths: the names of members, separated by dots, through
- * lists; `tools.type=custom` is removed only with that value, and `reasoning_effort:="none"` sets a
- * member of the body to a JSON value. `cache_control.…` and `prompt_cache_breakpoint` mean every
- * place that has one. An object that becomes empty is removed too. Time is linear in the bytes, for
- * each path whose last name occurs in them. Bytes that are not a JSON object stay.
+ * lists; `tools.type=custom` is removed only with that value, `max_tokens<=8192` lowers a greater
+ * number, and `reasoning_effort:="none"` sets a member of the body to a JSON value.
+ * `cache_control.…` and `prompt_cache_breakpoint` mean every place that has one. An object that
+ * becomes empty is removed too. Time is linear in the bytes, for each path whose last name occurs
+ * in them. Bytes that are not a JSON object stay.
  */
 export const withoutFields = (bytes: Buffer, paths: readonly string[]) =>
   paths.flatMap(placesOf).reduce((kept, path) => {
+    if (path === loneSurrogates) return withoutLoneSurrogates(kept);
     const assigned = path.indexOf(":=");
     if (assigned > 0) return withValues(kept, { [path.slice(0, assigned)]: Buffer.from(path.slice(assigned + 2)) });
     const [names = "", value] = path.split("=");
-    const steps = names.split(".");
+    const steps = names.replace("<", "").split(".");
     if (!kept.includes(`"${steps.at(-1)}"`)) return kept;
-    return without(kept, steps, value === undefined ? undefined : jsonBytesOf(value));
+    return without(kept, steps, (member) => {
+      if (names.endsWith("<")) return Number(String(member)) > Number(value) ? Buffer.from(String(value)) : member;
+      return value === undefined || jsonBytesOf(value).equals(member) ? undefined : member;
+    });
   }, bytes);
 
 const placesOf = (path: string) =>
@@ -39,14 +44,29 @@ const placesOf = (path: string) =>
 
 const openBracket = 0x5b;
 
-function without(bytes: Buffer, [name, ...others]: readonly string[], value: Buffer | undefined): Buffer {
+function without(bytes: Buffer, [name, ...others]: readonly string[], change: Change): Buffer {
   if (name === undefined) return bytes;
-  if (bytes[0] === openBracket) return withElements(bytes, (element) => without(element, [name, ...others], value));
+  if (bytes[0] === openBracket) return withElements(bytes, (element) => without(element, [name, ...others], change));
   return withMembers(bytes, name, (member) => {
-    if (others.length === 0) return value === undefined || value.equals(member) ? undefined : member;
-    const kept = without(member, others, value);
+    if (others.length === 0) return change(member);
+    const kept = without(member, others, change);
     return kept !== member && isEmptyObject(kept) ? undefined : kept;
   });
+}
+
+/**
+ * Stands for halves of characters, which agents that cut texts leave as escapes. Strict parsers
+ * refuse the whole body.
+ */
+export const loneSurrogates = "lone surrogates";
+
+const escapes = /\\(?:ud[89ab][\da-f]{2}\\ud[c-f][\da-f]{2}|ud[\da-f]{3}|.)/gis;
+
+function withoutLoneSurrogates(bytes: Buffer): Buffer {
+  if (!bytes.includes("\\ud") && !bytes.includes("\\uD")) return bytes;
+  const text = bytes.toString("latin1");
+  const kept = text.replace(escapes, (one) => (/^\\ud[89a-f]..$/i.test(one) ? "\\ufffd" : one));
+  return kept === text ? bytes : Buffer.from(kept, "latin1");
 }
 
 /** Begins the path of a beta in the `anthropic-beta` header. */

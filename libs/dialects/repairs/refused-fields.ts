@@ -3,7 +3,7 @@
  * newer models dropped, are known here: a request without them still gets the right answer.
  */
 import type { UpstreamError } from "../errors.ts";
-import { betaPath } from "./omitted-fields.ts";
+import { betaPath, loneSurrogates } from "./omitted-fields.ts";
 
 /** The paths that may be removed (see omitted-fields.ts). */
 const paths = [
@@ -84,6 +84,19 @@ const forcedInThinkingMode = /tool_choice[\s\S]{0,200}thinking[ _]mode|thinking[
 const forcedWhileThinking =
   /thinking may not be enabled when tool_choice|tool_choice[\s\S]{0,200}(?:thinking|reasoning) (?:is )?enabled/i;
 const thinkingOff = 'thinking:={"type":"disabled"}';
+const budgetTooLarge = /max_tokens[`'"]? must be greater than [`'"]?thinking\.budget_tokens/i;
+/** https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking */
+const budgetRefused = /thinking\.type\.enabled\W{1,3}is not supported/i;
+const adaptiveRefused =
+  /adaptive thinking is not supported|thinking[\s\S]{0,40}'adaptive' found|thinking\.type: input should be 'enabled' or 'disabled'/i;
+const clearsThinking = /clear_thinking\w*[`'"]? strategy requires/i;
+const effortRefused = /not support (?:the |reasoning )?effort|effort: input should be/i;
+const malformedText = /surrogate|unexpected end of hex escape/i;
+
+/** The largest accepted number of output tokens, and that of servers that count the prompt in. */
+const outputTokens =
+  /max_?(?:completion_?|output_?)?tokens[\s\S]{0,200}?(?:\d > |at most |\[\d, ?|(?:less than or equal to|<=) [`'"]?|inclusive\) to )(\d{1,9})(?: - (\d{1,9}))?( \(exclusive)?|maximum tokens you requested exceeds the model limit of (\d{1,9})/i;
+const outputFields = ["max_tokens", "max_completion_tokens", "max_output_tokens", "generationConfig.maxOutputTokens"];
 
 /**
  * A name in quotes, a path before a colon or in brackets, or the name behind "supplied:" and
@@ -114,6 +127,18 @@ export function refusedFieldsOf({
   if (functionsWhileReasoning.test(message)) return { fields: ['reasoning_effort:="none"'], isLasting: false };
   if (forcedInThinkingMode.test(message)) return { fields: [thinkingOff, "enable_thinking:=false"], isLasting: false };
   if (forcedWhileThinking.test(message)) return { fields: [thinkingOff], isLasting: false };
+  if (budgetTooLarge.test(message)) return { fields: [thinkingOff], isLasting: false };
+  if (budgetRefused.test(message))
+    return { fields: ['thinking:={"type":"adaptive","display":"summarized"}'], isLasting: false };
+  if (adaptiveRefused.test(message))
+    return { fields: ['thinking:={"type":"enabled","budget_tokens":8192}'], isLasting: false };
+  if (clearsThinking.test(message)) return { fields: ["context_management"], isLasting: false };
+  if (effortRefused.test(message))
+    return { fields: ["output_config.effort", "reasoning_effort"], isLasting: /not support/i.test(message) };
+  if (malformedText.test(message)) return { fields: [loneSurrogates], isLasting: true };
+  const [, bound, prompt, exclusive, limit] = outputTokens.exec(message) ?? [];
+  const most = Number(bound ?? limit) - Number(prompt ?? 0) - (exclusive === undefined ? 0 : 1);
+  if (most > 0) return { fields: outputFields.map((field) => `${field}<=${most}`), isLasting: prompt === undefined };
   const refusedBeta = beta.exec(message);
   if (refusedBeta !== null) return { fields: [`${betaPath}${refusedBeta[1] ?? refusedBeta[2]}`], isLasting: true };
   const isLasting = refusesField.test(message);

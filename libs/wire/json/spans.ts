@@ -142,7 +142,7 @@ function quotedOf(name: string): Buffer {
 }
 
 /** Returns the same bytes, other bytes, or undefined to remove the value. */
-type Change = (value: Buffer) => Buffer | undefined;
+export type Change = (value: Buffer) => Buffer | undefined;
 
 /**
  * The object with every member of this name changed, including repeated ones; the same bytes if

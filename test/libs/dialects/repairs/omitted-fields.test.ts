@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseCatalogue } from "#catalogue/load.ts";
-import { withoutFields } from "#dialects/repairs/omitted-fields.ts";
+import { loneSurrogates, withoutFields } from "#dialects/repairs/omitted-fields.ts";
 import { refusedFieldsOf } from "#dialects/repairs/refused-fields.ts";
 import { strictnessOf, upstreamRules } from "#dialects/repairs/strict-upstreams.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
@@ -37,12 +37,26 @@ test("fields are removed where they are, and every other byte stays", () => {
     ],
     ['{"a":1}', ['reasoning_effort:="none"'], '{"a":1,"reasoning_effort":"none"}'],
     ['{"reasoning_effort":"high"}', ['reasoning_effort:="none"'], '{"reasoning_effort":"none"}'],
+    ['{"max_tokens": 64000,"n":1}', ["max_tokens<=8192", "max_completion_tokens<=8192"], '{"max_tokens": 8192,"n":1}'],
+    ['{"max_tokens":8000}', ["max_tokens<=8192"], '{"max_tokens":8000}'],
+    [
+      '{"generationConfig":{"maxOutputTokens":70000}}',
+      ["generationConfig.maxOutputTokens<=65536"],
+      '{"generationConfig":{"maxOutputTokens":65536}}',
+    ],
+    [
+      String.raw`{"a":"é\ud83d\ude00 \uD83D\n \\ud83d \\\ude00\ud83d"}`,
+      [loneSurrogates],
+      String.raw`{"a":"é\ud83d\ude00 \ufffd\n \\ud83d \\\ufffd\ufffd"}`,
+    ],
     ["not json", ["a"], "not json"],
     ['["context_management"]', ["context_management"], '["context_management"]'],
   ];
   for (const [json, paths, kept] of cases) assert.equal(without(json, ...paths), kept);
   const untouched = Buffer.from('{"messages":[{"content":"temperature"}]}');
-  assert.equal(withoutFields(untouched, ["temperature", "cache_control.ttl"]), untouched);
+  assert.equal(withoutFields(untouched, ["temperature", "cache_control.ttl", loneSurrogates]), untouched);
+  const paired = Buffer.from(String.raw`{"a":"\ud83d\ude00"}`);
+  assert.equal(withoutFields(paired, [loneSurrogates]), paired);
 });
 
 test("known upstreams have defaults by their host, which the catalogue may replace", () => {
@@ -87,6 +101,87 @@ models: [{ id: m, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{
     "nonsense",
   ])
     assert.deepEqual(strictnessOf(address), { omits: [], betas: ["*"] }, address);
+});
+
+const adaptive = 'thinking:={"type":"adaptive","display":"summarized"}';
+const budgeted = 'thinking:={"type":"enabled","budget_tokens":8192}';
+const efforts = ["output_config.effort", "reasoning_effort"];
+const thinkingCases: [error: string | object, fields: string[], isLasting: boolean][] = [
+  [
+    '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.',
+    [adaptive],
+    false,
+  ],
+  ["adaptive thinking is not supported on this model", [budgeted], false],
+  [
+    "thinking: Input tag 'adaptive' found using 'type' does not match any of the expected tags: 'disabled', 'enabled'",
+    [budgeted],
+    false,
+  ],
+  [
+    {
+      detail: [
+        { loc: ["body", "thinking", "type"], msg: "Input should be 'enabled' or 'disabled'", input: "adaptive" },
+      ],
+    },
+    [budgeted],
+    false,
+  ],
+  ["`max_tokens` must be greater than `thinking.budget_tokens`.", ['thinking:={"type":"disabled"}'], false],
+  ["`clear_thinking_20251015` strategy requires `thinking` to be enabled or adaptive", ["context_management"], false],
+  ["This model does not support the effort parameter.", efforts, true],
+  [
+    'output_config.effort "high" was provided, but model claude-haiku-4.5 does not support reasoning effort',
+    efforts,
+    true,
+  ],
+  ["output_config.effort: Input should be 'low', 'medium', 'high' or 'max'", efforts, false],
+];
+
+test("an output token limit that is too large is lowered to the one in the error", () => {
+  const cases: [message: string, most: number, isLasting?: false][] = [
+    ["max_tokens: 64000 > 8192, which is the maximum allowed number of output tokens for claude-3-5-sonnet", 8_192],
+    [
+      "The maximum tokens you requested exceeds the model limit of 4096. Try again with a maximum tokens value that is lower than 4096.",
+      4_096,
+    ],
+    [
+      "max_tokens is too large: 32000. This model supports at most 16384 completion tokens, whereas you provided 32000.",
+      16_384,
+    ],
+    ["Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", 8_192],
+    [
+      "`max_completion_tokens` must be less than or equal to `40960`, the maximum value for `max_completion_tokens` is less than the context_window for this model",
+      40_960,
+    ],
+    [
+      "The parameter `max_completion_tokens` specified in the request are not valid: integer above maximum value, expected a value <= 12288, but got 32000 instead.",
+      12_288,
+    ],
+    [
+      "Unable to submit request because it has a maxOutputTokens value of 100000 but the supported range is from 1 (inclusive) to 65537 (exclusive).",
+      65_536,
+    ],
+    // https://github.com/farion1231/cc-switch/issues/1022
+    [
+      "'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is 32768 tokens and your request has 17459 input tokens (32000 > 32768 - 17459). (parameter=max_tokens, value=32000)",
+      15_309,
+      false,
+    ],
+  ];
+  for (const [message, most, isLasting = true] of cases) {
+    const refused = refusedFieldsOf(upstreamErrorOf({ error: { message } }));
+    assert.deepEqual([refused?.fields[0], refused?.isLasting], [`max_tokens<=${most}`, isLasting], message);
+  }
+});
+
+test("halves of characters are replaced once a strict parser refused them", () => {
+  for (const message of [
+    "The request body is not valid JSON: no low surrogate in string: line 1 column 143607 (char 143606)",
+    "'utf-8' codec can't encode character '\\ud83d' in position 24407: surrogates not allowed",
+    "unexpected end of hex escape at line 1 column 23",
+  ])
+    assert.deepEqual(refusedFieldsOf({ message }), { fields: [loneSurrogates], isLasting: true });
 });
 
 test("the refused field is found in the errors of real upstreams", () => {
@@ -190,6 +285,7 @@ test("the refused field is found in the errors of real upstreams", () => {
     ],
     [{ error: { message: "user: must not have more than 64 characters.", param: "user" } }, ["user"], false],
     [{ error: { message: "metadata.key: must not have more than 64 characters.", param: "metadata" } }, undefined],
+    ...thinkingCases,
     ["messages: at least one message is required", undefined],
     ["tools.0.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'", undefined],
     ["Invalid model name 'user-model'", undefined],

@@ -214,6 +214,49 @@ const refusals: readonly [Exclude<Repair, { kind: "omit" }>["kind"] | undefined,
   ],
   ["turns", 400, "invalid params, invalid chat setting (2013)", "github.com/can1357/oh-my-pi/issues/954"],
   ["turns", 400, 'messages: first message must use the "user" role', "platform.claude.com"],
+  [
+    "companions",
+    400,
+    "messages.1.content.0: If an assistant message contains any thinking blocks, the first block must be `thinking` or `redacted_thinking`. Found `text`.",
+    "github.com/anthropics/claude-code/issues/20698",
+  ],
+  [
+    "history",
+    400,
+    "messages.87.content.1.text: cache_control cannot be set for empty text blocks",
+    "github.com/anthropics/claude-code/issues/55302",
+  ],
+  ["history", 400, "messages: text content blocks must be non-empty", "github.com/BerriAI/litellm/issues/20575"],
+  [
+    "history",
+    400,
+    "messages.3: all messages must have non-empty content except for the optional final assistant message",
+    "platform.claude.com",
+  ],
+  [
+    "history",
+    400,
+    "messages: final assistant content cannot end with trailing whitespace",
+    "github.com/tailcallhq/forgecode/issues/1872",
+  ],
+  [
+    "history",
+    400,
+    "messages.4.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
+    "github.com/maximhq/bifrost/issues/5097",
+  ],
+  [
+    "history",
+    400,
+    "messages.7.content.0.tool_use.input: Input should be a valid dictionary",
+    "github.com/anthropics/claude-code",
+  ],
+  [
+    "history",
+    400,
+    "messages.2.content.0.tool_result.content.0: Input tag 'tool_reference' found using 'type' does not match any of the expected tags: 'image', 'text'",
+    "github.com/jwadow/kiro-gateway/pull/90",
+  ],
   [undefined, 400, "temperature must be below 2", ""],
   [undefined, 401, "Conversation roles must alternate user/assistant", "another status has another reason"],
   [
@@ -393,6 +436,58 @@ test("instructions among messages become messages of the user, also beside block
   const told = { role: "user", content: [{ type: "text", text: "<instructions>\nLook twice.\n</instructions>" }] };
   const body = repairedBodyOf("anthropic-messages", "turns", { model: "m", max_tokens: 1, messages });
   assert.deepEqual(body?.messages, messages.toSpliced(1, 1, told as never));
+});
+
+test("empty texts, ids of other vendors and references to tools are changed, and all other fields stay", () => {
+  const mark = { cache_control: { type: "ephemeral" } };
+  const body = repairedBodyOf("anthropic-messages", "history", {
+    model: "m",
+    max_tokens: 9,
+    tools: [{ type: "bash_20250124", name: "bash" }],
+    system: [{ type: "text", text: "" }],
+    messages: [
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "q" },
+          { type: "text", text: "", ...mark },
+        ],
+      },
+      {
+        role: "assistant",
+        content: [
+          { type: "text", text: " " },
+          { type: "tool_use", id: "functions.Bash:0", name: "bash", input: "{}" },
+        ],
+      },
+      {
+        role: "user",
+        content: [
+          {
+            type: "tool_result",
+            tool_use_id: "functions.Bash:0",
+            content: [{ type: "tool_reference", tool_name: "f" }],
+          },
+        ],
+      },
+    ],
+  });
+  const id = "functions_Bash_0";
+  assert.deepEqual(body, {
+    model: "m",
+    max_tokens: 9,
+    tools: [{ type: "bash_20250124", name: "bash" }],
+    messages: [
+      { role: "user", content: [{ type: "text", text: "q" }] },
+      { role: "assistant", content: [{ type: "tool_use", id, name: "bash", input: {} }] },
+      {
+        role: "user",
+        content: [
+          { type: "tool_result", tool_use_id: id, content: [{ type: "text", text: "The tool f is available." }] },
+        ],
+      },
+    ],
+  });
 });
 
 test("blocks of Anthropic's Messages in chat messages become calls and results, and other fields stay", () => {
