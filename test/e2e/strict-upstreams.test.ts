@@ -162,6 +162,17 @@ test("a strict upstream that nobody knows is asked once more without what it ref
   }
 });
 
+test("an upstream that refuses a beta without its name is asked without any", async () => {
+  upstream.answerWith((response, { headers }) => {
+    const isRefused = headers["anthropic-beta"] !== undefined;
+    jsonAnswer(isRefused ? { message: "invalid beta flag" } : message, isRefused ? 400 : 200)(response);
+  });
+  upstream.requests.length = 0;
+  const request = { model: "plain", max_tokens: 100, messages: hello };
+  assert.equal((await post("/v1/messages", request, { "anthropic-beta": "effort-2025-11-24" })).status, 200);
+  assert.equal(upstream.requests.length, 2);
+});
+
 test("a long output and half of a character are refused once, in translated requests as well", async () => {
   const half = String.raw`\ud83d`;
   upstream.answerWith((response, { json, body }) => {

@@ -440,6 +440,7 @@ export function callerHeadersOf(input: ExchangeInput): Record<string, string> {
   const { [featuresHeader]: _, ...others } = headers;
   const isKnown = matcherOf(betas);
   const refused = omitsOf(input);
+  if (refused.includes(betaPath)) return others;
   const supportedBetas = requestedBetas
     .split(",")
     .map((feature) => feature.trim())

@@ -23,6 +23,8 @@ import { messagesChunk, type Produced } from "../neutral/produced.ts";
 import { wrappedSignatureMark } from "../neutral/wrapped-signature.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher, withMember } from "../relay/verbatim.ts";
 import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../relay/verbatim-attachments.ts";
+import { withMembersAt } from "../repairs/omitted-fields.ts";
+import { fittedSchema } from "../schema/tool-schemas.ts";
 import type { Usage } from "../usage.ts";
 import { UsageReader, upstreamErrorOf } from "./answer.ts";
 import { thinkingInstead, withoutForeignThoughts, withoutSystemTurns, withoutThoughts } from "./foreign.ts";
@@ -88,6 +90,7 @@ export const verbatim: Verbatim = {
   repairs: {
     companions: (bytes) => withMessages(bytes, withoutThoughts),
     turns: (bytes) => withMembers(bytes, "messages", withoutSystemTurns),
+    schemas: (bytes) => withMembersAt(bytes, ["tools", "input_schema"], fittedSchema("anthropic-messages")),
     placeholders: (bytes) => withValues(bytes, { thinking: jsonBytesOf({ type: "disabled" }) }),
   },
   stream: (_bytes, _framing, { model }) => new VerbatimStream(new MessagesWatcher(model)),

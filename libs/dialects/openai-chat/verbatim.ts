@@ -23,6 +23,8 @@ import { emptyAnswer, finishIn, reasonIn } from "../neutral/finish.ts";
 import { chatDelta, type Produced } from "../neutral/produced.ts";
 import { isWrappedSignature, wrappedSignatureMark } from "../neutral/wrapped-signature.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
+import { withMembersAt } from "../repairs/omitted-fields.ts";
+import { fittedSchema } from "../schema/tool-schemas.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { errorIn, failureIn, usageOf } from "./answer.ts";
@@ -43,6 +45,7 @@ export const verbatim: Verbatim = {
   repairs: {
     companions: (bytes) => withMessages(bytes, withoutReasoning),
     signatures: (bytes) => withMessages(bytes, withSignedCall),
+    schemas: (bytes) => withMembersAt(bytes, ["tools", "function", "parameters"], fittedSchema("openai-chat")),
     placeholders: (bytes) => withMessages(bytes, withPlaceholder),
   },
   stream: (bytes, _framing, { model, customNames }) =>

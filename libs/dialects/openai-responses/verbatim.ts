@@ -30,6 +30,8 @@ import {
   isHttp,
   objectEdits,
 } from "../relay/verbatim-attachments.ts";
+import { withMembersAt } from "../repairs/omitted-fields.ts";
+import { fittedSchema } from "../schema/tool-schemas.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { failureIn, responseIdOf, usageOf } from "./answer.ts";
@@ -76,7 +78,11 @@ export const verbatim: Verbatim = {
     const body = requestOf(withResolvableReasoning(bytes), framing, target);
     return body === undefined ? undefined : { path: "/responses", body };
   },
-  repairs: { companions: withoutReasoning, "item-ids": withoutItemIds },
+  repairs: {
+    companions: withoutReasoning,
+    "item-ids": withoutItemIds,
+    schemas: (bytes) => withMembersAt(bytes, ["tools", "parameters"], fittedSchema("openai-responses")),
+  },
   stream: (_bytes, _framing, identity) => new VerbatimStream(new ResponsesWatcher(identity)),
   attachmentFinder,
   answer: answerOf,

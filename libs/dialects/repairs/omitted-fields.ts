@@ -29,7 +29,7 @@ export const withoutFields = (bytes: Buffer, paths: readonly string[]) =>
     const [names = "", value] = path.split("=");
     const steps = names.replace("<", "").split(".");
     if (!kept.includes(`"${steps.at(-1)}"`)) return kept;
-    return without(kept, steps, (member) => {
+    return withMembersAt(kept, steps, (member) => {
       if (names.endsWith("<")) return Number(String(member)) > Number(value) ? Buffer.from(String(value)) : member;
       return value === undefined || jsonBytesOf(value).equals(member) ? undefined : member;
     });
@@ -44,12 +44,14 @@ const placesOf = (path: string) =>
 
 const openBracket = 0x5b;
 
-function without(bytes: Buffer, [name, ...others]: readonly string[], change: Change): Buffer {
+/** The bytes with the members at a path changed, through lists. */
+export function withMembersAt(bytes: Buffer, [name, ...others]: readonly string[], change: Change): Buffer {
   if (name === undefined) return bytes;
-  if (bytes[0] === openBracket) return withElements(bytes, (element) => without(element, [name, ...others], change));
+  if (bytes[0] === openBracket)
+    return withElements(bytes, (element) => withMembersAt(element, [name, ...others], change));
   return withMembers(bytes, name, (member) => {
     if (others.length === 0) return change(member);
-    const kept = without(member, others, change);
+    const kept = withMembersAt(member, others, change);
     return kept !== member && isEmptyObject(kept) ? undefined : kept;
   });
 }
@@ -69,5 +71,5 @@ function withoutLoneSurrogates(bytes: Buffer): Buffer {
   return kept === text ? bytes : Buffer.from(kept, "latin1");
 }
 
-/** Begins the path of a beta in the `anthropic-beta` header. */
+/** Begins the path of a beta in the `anthropic-beta` header; alone, it means all betas. */
 export const betaPath = "anthropic-beta:";

@@ -139,6 +139,7 @@ export function refusedFieldsOf({
   const [, bound, prompt, exclusive, limit] = outputTokens.exec(message) ?? [];
   const most = Number(bound ?? limit) - Number(prompt ?? 0) - (exclusive === undefined ? 0 : 1);
   if (most > 0) return { fields: outputFields.map((field) => `${field}<=${most}`), isLasting: prompt === undefined };
+  if (/invalid beta flag/i.test(message)) return { fields: [betaPath], isLasting: false };
   const refusedBeta = beta.exec(message);
   if (refusedBeta !== null) return { fields: [`${betaPath}${refusedBeta[1] ?? refusedBeta[2]}`], isLasting: true };
   const isLasting = refusesField.test(message);

@@ -6,7 +6,16 @@
 import type { UpstreamError } from "../errors.ts";
 import { refusedFieldsOf } from "./refused-fields.ts";
 
-const plainRepairs = ["companions", "item-ids", "placeholders", "signatures", "history", "ending", "turns"] as const;
+const plainRepairs = [
+  "companions",
+  "item-ids",
+  "placeholders",
+  "signatures",
+  "history",
+  "ending",
+  "turns",
+  "schemas",
+] as const;
 export const repairKinds = [...plainRepairs, "omit"] as const;
 
 /**
@@ -22,6 +31,8 @@ export const repairKinds = [...plainRepairs, "omit"] as const;
  * - `ending`: an instruction to continue follows a turn of the assistant at the end.
  * - `turns`: the conversation begins with the user, roles alternate, and all instructions come
  *   first.
+ * - `schemas`: the schemas of tools are rewritten by the rules of their vendor, as in translated
+ *   requests.
  * - `omit`: fields that only optimise, or that newer models dropped, are left out (see
  *   omitted-fields.ts). Lasting ones are left out of later requests too.
  */
@@ -75,6 +86,10 @@ const rules: readonly Rule[] = [
     repair: { kind: "turns" },
     words:
       /roles must alternate|system (?:message|prompt) must be (?:at the beginning|the first)|system role (?:is )?not supported|role ['"`]?system['"`]? is not supported|messages\S{1,12}role\S{0,3} (?:input should be|must be|should be|invalid value|value is not)[^.]{0,80}(?:user|assistant|system)|unexpected role ['"`]?(?:system|user|tool|assistant|developer)|invalid message role: system|invalid chat setting|first message must (?:use|be)|must (?:start|begin) with a user|expected (?:first|last) role|multiple ['"`]?(?:user|assistant)['"`]? roles in a row|only (?:one|a single) system message|no user query found|ensure that (?:multiturn requests|the conversation)[^.]{0,40}(?:alternate|start)/i,
+  },
+  {
+    repair: { kind: "schemas" },
+    words: /input_schema(?: does not support|: json schema is invalid)|invalid schema for function/i,
   },
 ];
 

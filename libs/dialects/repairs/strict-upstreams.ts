@@ -37,7 +37,7 @@ const cacheOptions = ["prompt_cache_key", "prompt_cache_options", "prompt_cache_
 
 export const upstreamRules: readonly UpstreamRule[] = [
   {
-    host: /(?:^|\.)(?:bedrock[\w-]*\.[\w-]+\.amazonaws\.com|bedrock[\w-]*\.[\w-]+\.api\.aws)$/,
+    host: /(?:^|\.)(?:bedrock[\w-]*\.[\w-]+\.(?:vpce\.)?amazonaws\.com|bedrock[\w-]*\.[\w-]+\.api\.aws)$/,
     name: "Amazon Bedrock",
     omits: [
       "cache_control.scope",

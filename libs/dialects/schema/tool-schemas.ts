@@ -1,6 +1,6 @@
 /** The schema of a tool as a target accepts it, and the names of its properties there and back. */
 
-import { jsonOf, objectOf } from "#wire/json/parse.ts";
+import { jsonBytesOf, jsonOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import type { ConversationDialect } from "../dialect.ts";
 import type { NeutralRequest, Part, Tool } from "../neutral/neutral.ts";
 import { argumentsOf, textToolParameters, toolNamed } from "../neutral/tools.ts";
@@ -49,6 +49,15 @@ export function toolSchemaOf(
   schemas.set(parameters, made);
   return made;
 }
+
+/**
+ * Fits the bytes of a schema to a target; the same bytes if it would change names of properties,
+ * which a relayed answer could not map back.
+ */
+export const fittedSchema = (dialect: ConversationDialect) => (bytes: Buffer) => {
+  const { schema, names } = toolSchemaOf({ parameters: parsedObject(bytes) ?? {} }, dialect);
+  return names === undefined ? jsonBytesOf(schema) : bytes;
+};
 
 /**
  * The request with the target's names of properties in its earlier calls; the same one if no name

@@ -79,6 +79,7 @@ models: [{ id: m, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{
   const hosts: [string, string][] = [
     ["https://bedrock-mantle.us-east-1.api.aws/anthropic/v1", "Amazon Bedrock"],
     ["https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1", "Amazon Bedrock"],
+    ["https://vpce-0a.bedrock-runtime.us-east-1.vpce.amazonaws.com/openai/v1", "Amazon Bedrock"],
     ["https://us-east5-aiplatform.googleapis.com/v1/projects/p/locations/l/publishers/anthropic", "Vertex AI"],
     ["https://aiplatform.googleapis.com/v1", "Vertex AI"],
     ["https://api.kimi.com/coding/v1", "Kimi"],
@@ -200,6 +201,7 @@ test("the refused field is found in the errors of real upstreams", () => {
       ["anthropic-beta:context-management-2025-06-27"],
       true,
     ],
+    [{ message: "The model returned the following errors: invalid beta flag" }, ["anthropic-beta:"], false],
     [
       {
         error: {

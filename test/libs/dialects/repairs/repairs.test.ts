@@ -257,6 +257,24 @@ const refusals: readonly [Exclude<Repair, { kind: "omit" }>["kind"] | undefined,
     "messages.2.content.0.tool_result.content.0: Input tag 'tool_reference' found using 'type' does not match any of the expected tags: 'image', 'text'",
     "github.com/jwadow/kiro-gateway/pull/90",
   ],
+  [
+    "schemas",
+    400,
+    "tools.11.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
+    "github.com/makenotion/notion-mcp-server/issues/341",
+  ],
+  [
+    "schemas",
+    400,
+    "tools.31.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12 (https://json-schema.org/draft/2020-12).",
+    "github.com/anthropics/claude-code/issues/586",
+  ],
+  [
+    "schemas",
+    400,
+    "Invalid schema for function 'xxx': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.",
+    "github.com/langchain-ai/langchainjs/issues/9804",
+  ],
   [undefined, 400, "temperature must be below 2", ""],
   [undefined, 401, "Conversation roles must alternate user/assistant", "another status has another reason"],
   [
@@ -488,6 +506,30 @@ test("empty texts, ids of other vendors and references to tools are changed, and
       },
     ],
   });
+});
+
+test("schemas of tools are rewritten by the rules of their vendor, and everything else stays", () => {
+  const any = { anyOf: [{ type: "object", properties: { a: { type: "string" } }, required: ["a"] }] };
+  const schema = { type: "object", properties: { a: { type: "string" } }, required: ["a"] };
+  const hosted = { type: "web_search_20250305", name: "web_search", own: 1 };
+  const named = { properties: { "a b": {} } };
+  const rewritten = (dialect: ConversationDialect, toolFor: (parameters: object) => object) => {
+    const rest = { model: "m", own: 1.0 };
+    const tools = (parameters: object) => [toolFor(parameters), hosted];
+    assert.deepEqual(repairedBodyOf(dialect, "schemas", { ...rest, tools: tools(any) }), {
+      ...rest,
+      tools: tools(schema),
+    });
+  };
+  rewritten("anthropic-messages", (input_schema) => ({
+    name: "f",
+    input_schema,
+    cache_control: { type: "ephemeral" },
+  }));
+  rewritten("openai-chat", (parameters) => ({ type: "function", function: { name: "f", parameters } }));
+  rewritten("openai-responses", (parameters) => ({ type: "function", name: "f", parameters, strict: false }));
+  const tools = [{ name: "f", input_schema: named }];
+  assert.deepEqual(repairedBodyOf("anthropic-messages", "schemas", { model: "m", tools })?.tools, tools);
 });
 
 test("blocks of Anthropic's Messages in chat messages become calls and results, and other fields stay", () => {
