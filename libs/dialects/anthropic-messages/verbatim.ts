@@ -26,7 +26,7 @@ import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../r
 import { withMembersAt } from "../repairs/omitted-fields.ts";
 import { fittedSchema } from "../schema/tool-schemas.ts";
 import type { Usage } from "../usage.ts";
-import { UsageReader, upstreamErrorOf } from "./answer.ts";
+import { UsageReader, upstreamErrorOf, usageBodyOf } from "./answer.ts";
 import { thinkingInstead, withoutForeignThoughts, withoutSystemTurns, withoutThoughts } from "./foreign.ts";
 import { apiVersion } from "./request.ts";
 
@@ -173,7 +173,11 @@ class MessagesWatcher extends Watcher {
       }
       case "message_start":
         this.#usage.read(objectOf(value.message).usage);
-        return relayed(type, withMember(data, ["message", "model"], this.#model), false);
+        return relayed(
+          type,
+          withMembers(withMember(data, ["message", "model"], this.#model), "message", (message) => withUsage(message)),
+          false,
+        );
       case "message_delta": {
         this.#usage.read(value.usage);
         const { stop_reason: reason } = objectOf(value.delta);
@@ -181,7 +185,7 @@ class MessagesWatcher extends Watcher {
         const stops = textOf(reason) !== undefined;
         produced.finished(reason);
         this.finished ||= stops;
-        return relayed(type, data, stops);
+        return relayed(type, withUsage(data, produced.usage), stops);
       }
       case "message_stop":
         return { kind: "terminator", bytes: eventBytesOf(type, data) };
@@ -198,6 +202,14 @@ const inputDeltaOf = (index: unknown, input: JsonObject): Buffer => {
   const delta = { type: "input_json_delta", partial_json: JSON.stringify(input) };
   return eventBytesOf("content_block_delta", jsonBytesOf({ type: "content_block_delta", index, delta }));
 };
+
+/** The message or event with its usage, without which clients such as Claude Code break. */
+function withUsage(bytes: Buffer, usage?: Usage): Buffer {
+  const span = objectSpansOf(bytes, ["usage"])?.members.usage;
+  return span !== undefined && isObject(readSpan(bytes, span))
+    ? bytes
+    : withValues(bytes, { usage: jsonBytesOf(usageBodyOf(usage)) });
+}
 
 /** The event with its name, which the vendor's clients need, even if the upstream left it out. */
 const relayed = (type: string | undefined, data: Buffer, content: boolean) => ({
@@ -221,7 +233,7 @@ function answerOf(bytes: Buffer, { model }: AnswerIdentity): WholeAnswer {
   reader.read(body.usage);
   return {
     kind: "answer",
-    body: withMember(bytes, ["model"], jsonBytesOf(model)),
+    body: withUsage(withMember(bytes, ["model"], jsonBytesOf(model))),
     usage: reader.usage,
     finish: finishIn([reason]),
   };

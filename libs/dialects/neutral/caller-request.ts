@@ -54,7 +54,7 @@ export const oneOf = <Value extends string>(
 export const toolWarnings = (tools: unknown) =>
   leftOutWarnings(listOf(tools).map((tool, place) => [objectOf(tool).type, `tools[${place}]`]));
 
-/** The request without a choice or warnings if there are none. */
+/** The request without empty instructions, and without a choice or warnings if there are none. */
 export const neutralRequest = ({
   toolChoice,
   warnings,
@@ -64,6 +64,7 @@ export const neutralRequest = ({
   warnings: string[];
 }): NeutralRequest => ({
   ...request,
+  system: request.system.filter(({ text }) => text !== ""),
   ...(toolChoice !== undefined && { toolChoice }),
   ...(warnings.length > 0 && { warnings }),
 });

@@ -93,9 +93,17 @@ const clearsThinking = /clear_thinking\w*[`'"]? strategy requires/i;
 const effortRefused = /not support (?:the |reasoning )?effort|effort: input should be/i;
 const malformedText = /surrogate|unexpected end of hex escape/i;
 
-/** The largest accepted number of output tokens, and that of servers that count the prompt in. */
+/** The largest accepted number of output tokens. */
 const outputTokens =
-  /max_?(?:completion_?|output_?)?tokens[\s\S]{0,200}?(?:\d > |at most |\[\d, ?|(?:less than or equal to|<=) [`'"]?|inclusive\) to )(\d{1,9})(?: - (\d{1,9}))?( \(exclusive)?|maximum tokens you requested exceeds the model limit of (\d{1,9})/i;
+  /max_?(?:new_|completion_?|output_?)?tokens[\s\S]{0,200}?(?:\d > |at most |output tokens \(|\[\d, ?|(?:less than or equal to|<=) [`'"]?|inclusive\) to )(\d{1,9})( \(exclusive)?|maximum tokens you requested exceeds the model limit of (\d{1,9})/i;
+/** The context window, what was requested of it in all, and that of it for the output. */
+const contexts = [
+  /context length is (?<window>\d{1,9}) tokens[\s\S]{0,60}requested (?:about )?(?<all>\d{1,9}) tokens \([\s\S]{0,120}?(?<output>\d{1,9}) in the (?:completion|output)/i,
+  /context length is (?<window>\d{1,9}) tokens(?: and|\. However,) your request has (?<all>\d{1,9}) input tokens/i,
+  /context limit: (?<all>\d{1,9}) \+ \d{1,9} > (?<window>\d{1,9})/i,
+];
+/** An agent does better to shorten its conversation than to get less output. */
+const remainderMin = 1_024;
 const outputFields = ["max_tokens", "max_completion_tokens", "max_output_tokens", "generationConfig.maxOutputTokens"];
 
 /**
@@ -113,6 +121,18 @@ export interface RefusedFields {
   fields: readonly string[];
   /** Later requests to the same target are refused for the same field, whatever they say. */
   isLasting: boolean;
+}
+
+const outputUpTo = (most: number) => outputFields.map((field) => `${field}<=${most}`);
+
+/** For a prompt that fits the context window, but not together with the requested output. */
+export function shorterOutputOf(message: string): RefusedFields | undefined {
+  for (const context of contexts) {
+    const { window, all, output = 0 } = context.exec(message)?.groups ?? {};
+    const most = Number(window) - (Number(all) - Number(output));
+    if (most >= remainderMin) return { fields: outputUpTo(most), isLasting: false };
+  }
+  return undefined;
 }
 
 /**
@@ -136,9 +156,11 @@ export function refusedFieldsOf({
   if (effortRefused.test(message))
     return { fields: ["output_config.effort", "reasoning_effort"], isLasting: /not support/i.test(message) };
   if (malformedText.test(message)) return { fields: [loneSurrogates], isLasting: true };
-  const [, bound, prompt, exclusive, limit] = outputTokens.exec(message) ?? [];
-  const most = Number(bound ?? limit) - Number(prompt ?? 0) - (exclusive === undefined ? 0 : 1);
-  if (most > 0) return { fields: outputFields.map((field) => `${field}<=${most}`), isLasting: prompt === undefined };
+  const remainder = shorterOutputOf(message);
+  if (remainder !== undefined) return remainder;
+  const [, bound, exclusive, limit] = outputTokens.exec(message) ?? [];
+  const most = Number(bound ?? limit) - (exclusive === undefined ? 0 : 1);
+  if (most > 0) return { fields: outputUpTo(most), isLasting: true };
   if (/invalid beta flag/i.test(message)) return { fields: [betaPath], isLasting: false };
   const refusedBeta = beta.exec(message);
   if (refusedBeta !== null) return { fields: [`${betaPath}${refusedBeta[1] ?? refusedBeta[2]}`], isLasting: true };

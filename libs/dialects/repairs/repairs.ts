@@ -4,7 +4,7 @@
  * upstream refuses are never changed by these rules.
  */
 import type { UpstreamError } from "../errors.ts";
-import { refusedFieldsOf } from "./refused-fields.ts";
+import { refusedFieldsOf, shorterOutputOf } from "./refused-fields.ts";
 
 const plainRepairs = [
   "companions",
@@ -75,7 +75,7 @@ const rules: readonly Rule[] = [
   {
     repair: { kind: "history" },
     words:
-      /tool_use[`'"]? ids? (?:were found without|must be unique)|unexpected [`'"]?tool_use_id|must have a (?:single result|corresponding [`'"]?tool_(?:use|result))|multiple [`'"]?tool_result[`'"]? blocks with id|tool_calls['"`]? must be followed by tool messages|tool_call_ids did not have response|role ['"`]?tool['"`]? must be a response to a prec?e?eding|no tool (?:output|call) found for|number of function (?:response parts|calls and responses)|function call turn comes immediately after|function response turn comes immediately after|not the same number of function calls|tool (?:call )?(?:result's tool )?id\(?s?\)?[^.]{0,60} not found|duplicate (?:item|tool|function)\S{0,20} (?:found )?(?:with|for) (?:id|call)|unexpected tool call id|content\S{0,40} type[^.]{0,40}(?:tool_use|tool_result)|unknown variant `(?:tool_use|tool_result|thinking)`|tool[ _]reference|tool_use(?:\.id|\.input|_id): (?:string|input) should|(?:text content blocks|messages) must (?:be non-empty|contain non-whitespace|have non-empty)|for empty text blocks|cannot end with trailing whitespace|invalid value: '(?:tool_use|tool_result|thinking)'/i,
+      /tool_use[`'"]? ids? (?:were found without|must be unique)|unexpected [`'"]?tool_use_id|must have a (?:single result|corresponding [`'"]?tool_(?:use|result))|multiple [`'"]?tool_result[`'"]? blocks with id|tool_calls['"`]? must be followed by tool messages|tool_call_ids did not have response|role ['"`]?tool['"`]? must be a response to a prec?e?eding|no tool (?:output|call) found for|number of function (?:response parts|calls and responses)|function call turn comes immediately after|function response turn comes immediately after|not the same number of function calls|tool (?:call )?(?:result's tool )?id\(?s?\)?[^.]{0,60} not found|duplicate (?:item|tool|function)\S{0,20} (?:found )?(?:with|for) (?:id|call)|unexpected tool call id|content\S{0,40} type[^.]{0,40}(?:tool_use|tool_result)|unknown variant `(?:tool_use|tool_result|thinking)`|tool[ _]reference|tool_use(?:\.id|\.input|_id): (?:string|input) should|(?:text content blocks|messages) must (?:be non-empty|contain non-whitespace|have non-empty)|for empty text blocks|role '?\w+'? must not be empty|cannot end with trailing whitespace|invalid value: '(?:tool_use|tool_result|thinking)'/i,
   },
   {
     repair: { kind: "ending" },
@@ -102,7 +102,10 @@ const statuses = [400, 404, 409, 422, 500];
  */
 export function repairOf(status: number, error: UpstreamError): Repair | undefined {
   const { message, code, type, means } = error;
-  if (!statuses.includes(status) || (means !== undefined && means !== "invalid_request")) return undefined;
+  if (!statuses.includes(status)) return undefined;
+  const shorter = means === "context_too_long" ? shorterOutputOf(message) : undefined;
+  if (shorter !== undefined) return { kind: "omit", ...shorter };
+  if (means !== undefined && means !== "invalid_request") return undefined;
   const rule = rules.find(
     ({ names, words }) => names?.test(code ?? "") || names?.test(type ?? "") || words.test(message),
   );

@@ -94,7 +94,7 @@ const rules: readonly Rule[] = [
 
 /** The requested output alone is too long: a larger context window does not help. */
 const outputTooLong =
-  /^[\s`'"]{0,3}max(?:imum)?[_ ]?(?:new_|completion_|output_)?tokens|^the maximum tokens you requested|maximum (?:allowed )?(?:number of )?output tokens|at most \d{1,9} (?:completion|output) tokens/i;
+  /^[\s`'"]{0,3}max(?:imum)?[_ ]?(?:new_|completion_|output_)?tokens(?![\s\S]{0,200} your request has \d{1,12} input tokens)|^the maximum tokens you requested|maximum (?:allowed )?(?:number of )?output tokens|at most \d{1,9} (?:completion|output) tokens/i;
 
 /** These match anywhere in the message: a prompt that is too long affects only the caller. */
 const promptTooLong = [

@@ -183,3 +183,11 @@ test("the text of a call of a custom tool may be an object", () => {
   assert.equal(inputIn(chat), '{"input":"x"}');
   assert.equal(inputIn(responses), JSON.stringify({ input: '{"y":1}' }));
 });
+
+test("empty instructions are none, because some vendors refuse empty messages", () => {
+  const hello = { role: "user", content: "hi" };
+  const { decodeRequest } = codecs["anthropic-messages"];
+  const request = decodeRequest({ body: { max_tokens: 9, system: "", messages: [hello] }, framing: "whole" });
+  const { body } = codecs["openai-chat"].encodeRequest(request, "whole", targetOf("openai-chat", "kimi-k2.5"));
+  assert.deepEqual(JSON.parse(body.toString()).messages, [hello]);
+});

@@ -153,6 +153,26 @@ test("the input of a call that comes with its start comes as a part too, because
   }
 });
 
+test("a missing usage is added, because clients read it without a check", () => {
+  const counts = (input: number, output: number) => ({
+    input_tokens: input,
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: 0,
+    output_tokens: output,
+    output_tokens_details: { thinking_tokens: 0 },
+    server_tool_use: null,
+  });
+  const bare = { type: "message_start", message: { id: "msg_1", model: "theirs" } };
+  const end = { type: "message_delta", delta: { stop_reason: "end_turn" } };
+  const started = relayed(streamOf(), bare, chunk, { ...end, usage: null })[1] as string;
+  assert.ok(started.startsWith(shown({ ...bare, message: { ...bare.message, usage: counts(0, 0) } } as never)));
+  const counted = { ...bare, message: { ...bare.message, usage: { input_tokens: 6, output_tokens: 1 } } };
+  assert.equal(relayed(streamOf(), counted, chunk, end)[2], shown({ ...end, usage: counts(6, 5) } as never));
+  const answer = verbatim.answer(Buffer.from('{"content":[],"stop_reason":"end_turn"}'), { id: "a", model: "m" });
+  assert.ok(answer.kind === "answer");
+  assert.deepEqual(JSON.parse(answer.body.toString()).usage, counts(0, 0));
+});
+
 test("a missing terminator is added, and so are missing event names, which clients need", () => {
   const stream = streamOf();
   assert.deepEqual(

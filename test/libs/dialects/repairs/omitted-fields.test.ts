@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { parseCatalogue } from "#catalogue/load.ts";
 import { loneSurrogates, withoutFields } from "#dialects/repairs/omitted-fields.ts";
 import { refusedFieldsOf } from "#dialects/repairs/refused-fields.ts";
+import { repairOf } from "#dialects/repairs/repairs.ts";
 import { strictnessOf, upstreamRules } from "#dialects/repairs/strict-upstreams.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 
@@ -140,7 +141,7 @@ const thinkingCases: [error: string | object, fields: string[], isLasting: boole
 ];
 
 test("an output token limit that is too large is lowered to the one in the error", () => {
-  const cases: [message: string, most: number, isLasting?: false][] = [
+  const cases: [message: string, most: number][] = [
     ["max_tokens: 64000 > 8192, which is the maximum allowed number of output tokens for claude-3-5-sonnet", 8_192],
     [
       "The maximum tokens you requested exceeds the model limit of 4096. Try again with a maximum tokens value that is lower than 4096.",
@@ -150,6 +151,8 @@ test("an output token limit that is too large is lowered to the one in the error
       "max_tokens is too large: 32000. This model supports at most 16384 completion tokens, whereas you provided 32000.",
       16_384,
     ],
+    ["max_tokens (384000) exceeds model's maximum output tokens (65536) for model deepseek-v4-flash:0731", 65_536],
+    ["Input validation error: `max_new_tokens` must be <= 512. Given: 4096", 512],
     ["Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", 8_192],
     [
       "`max_completion_tokens` must be less than or equal to `40960`, the maximum value for `max_completion_tokens` is less than the context_window for this model",
@@ -163,16 +166,51 @@ test("an output token limit that is too large is lowered to the one in the error
       "Unable to submit request because it has a maxOutputTokens value of 100000 but the supported range is from 1 (inclusive) to 65537 (exclusive).",
       65_536,
     ],
-    // https://github.com/farion1231/cc-switch/issues/1022
-    [
-      "'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is 32768 tokens and your request has 17459 input tokens (32000 > 32768 - 17459). (parameter=max_tokens, value=32000)",
-      15_309,
-      false,
-    ],
   ];
-  for (const [message, most, isLasting = true] of cases) {
+  for (const [message, most] of cases) {
     const refused = refusedFieldsOf(upstreamErrorOf({ error: { message } }));
-    assert.deepEqual([refused?.fields[0], refused?.isLasting], [`max_tokens<=${most}`, isLasting], message);
+    assert.deepEqual([refused?.fields[0], refused?.isLasting], [`max_tokens<=${most}`, true], message);
+  }
+});
+
+test("an output that does not fit the context beside the prompt is shortened, if enough of it is left", () => {
+  const vllm = (input: number) =>
+    `'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is 32768 tokens and your request has ${input} input tokens (32000 > 32768 - ${input}). (parameter=max_tokens, value=32000)`;
+  const cases: [message: string, most: number | undefined][] = [
+    // https://github.com/farion1231/cc-switch/issues/1022
+    [vllm(17_459), 15_309],
+    [vllm(32_000), undefined],
+    [
+      "This model's maximum context length is 20480 tokens. However, your request has 8000 input tokens plus 20450 'max_tokens'. Please reduce one or the other.",
+      12_480,
+    ],
+    [
+      "This model's maximum context length is 16384 tokens. However, you requested 19591 tokens (9591 in the messages, 10000 in the completion). Please reduce the length of the messages or completion.",
+      6_793,
+    ],
+    [
+      "This endpoint's maximum context length is 65536 tokens. However, you requested about 80000 tokens (50000 of text input, 10000 of tool input, 20000 in the output). Please reduce the length of either one.",
+      5_536,
+    ],
+    [
+      "This model's maximum context length is 131072 tokens. However, you requested 141403 tokens (133211 in the messages, 8192 in the completion).",
+      undefined,
+    ],
+    [
+      "input length and `max_tokens` exceed context limit: 143653 + 64000 > 200000, decrease input length or `max_tokens` and try again",
+      56_347,
+    ],
+    ["input length and `max_tokens` exceed context limit: 199000 + 64000 > 200000", undefined],
+  ];
+  for (const [message, most] of cases) {
+    const error = upstreamErrorOf({ error: { message } });
+    assert.equal(error.means, "context_too_long", message);
+    const repair = repairOf(400, error);
+    assert.deepEqual(
+      repair?.kind === "omit" ? [repair.fields[0], repair.isLasting] : undefined,
+      most === undefined ? undefined : [`max_tokens<=${most}`, false],
+      message,
+    );
   }
 });
 

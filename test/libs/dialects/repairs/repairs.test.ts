@@ -236,6 +236,12 @@ const refusals: readonly [Exclude<Repair, { kind: "omit" }>["kind"] | undefined,
   [
     "history",
     400,
+    "Invalid request: the message at position 64 with role 'assistant' must not be empty",
+    "github.com/anomalyco/opencode/issues/37887",
+  ],
+  [
+    "history",
+    400,
     "messages: final assistant content cannot end with trailing whitespace",
     "github.com/tailcallhq/forgecode/issues/1872",
   ],
