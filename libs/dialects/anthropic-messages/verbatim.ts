@@ -19,11 +19,12 @@ import type { AnswerIdentity, Target, Verbatim, WholeAnswer } from "../codec.ts"
 import type { UpstreamError } from "../errors.ts";
 import { documentTextOf } from "../neutral/attachments.ts";
 import { emptyAnswer, finishIn, isFailure, stoppedBy } from "../neutral/finish.ts";
+import { formatInstructionOf } from "../neutral/format-instruction.ts";
 import { messagesChunk, type Produced } from "../neutral/produced.ts";
 import { wrappedSignatureMark } from "../neutral/wrapped-signature.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher, withMember } from "../relay/verbatim.ts";
 import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../relay/verbatim-attachments.ts";
-import { withMembersAt } from "../repairs/omitted-fields.ts";
+import { withMembersAt, withoutFields } from "../repairs/omitted-fields.ts";
 import { fittedSchema } from "../schema/tool-schemas.ts";
 import type { Usage } from "../usage.ts";
 import { UsageReader, upstreamErrorOf, usageBodyOf } from "./answer.ts";
@@ -90,6 +91,7 @@ export const verbatim: Verbatim = {
   repairs: {
     companions: (bytes) => withMessages(bytes, withoutThoughts),
     turns: (bytes) => withMembers(bytes, "messages", withoutSystemTurns),
+    format: withFormatInstruction,
     schemas: (bytes) => withMembersAt(bytes, ["tools", "input_schema"], fittedSchema("anthropic-messages")),
     placeholders: (bytes) => withValues(bytes, { thinking: jsonBytesOf({ type: "disabled" }) }),
   },
@@ -97,6 +99,17 @@ export const verbatim: Verbatim = {
   attachmentFinder,
   answer: answerOf,
 };
+
+/** An instruction in place of a JSON schema for the answer. */
+function withFormatInstruction(bytes: Buffer): Buffer {
+  const { system, output_config: config, output_format: early } = parsedObject(bytes) ?? {};
+  const { schema } = objectOf(objectOf(config).format ?? early);
+  if (!isObject(schema)) return bytes;
+  const texts = typeof system === "string" ? [{ type: "text", text: system }] : listOf(system);
+  const instructions = [...texts, { type: "text", text: formatInstructionOf(schema) }];
+  const without = withoutFields(bytes, ["output_config.format", "output_format"]);
+  return withValues(without, { system: jsonBytesOf(instructions) });
+}
 
 /** Undefined if the bytes are not a JSON object with a model. */
 function requestOf(bytes: Buffer, { model }: Target): Buffer | undefined {

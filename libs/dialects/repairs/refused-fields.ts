@@ -89,6 +89,7 @@ const budgetTooLarge = /max_tokens[`'"]? must be greater than [`'"]?thinking\.bu
 const budgetRefused = /thinking\.type\.enabled\W{1,3}is not supported/i;
 const adaptiveRefused =
   /adaptive thinking is not supported|thinking[\s\S]{0,40}'adaptive' found|thinking\.type: input should be 'enabled' or 'disabled'/i;
+const thinkingRefused = /does not support (?:extended )?thinking|thinking is not supported by|thinking: extra inputs/i;
 const clearsThinking = /clear_thinking\w*[`'"]? strategy requires/i;
 const effortRefused = /not support (?:the |reasoning )?effort|effort: input should be/i;
 const malformedText = /surrogate|unexpected end of hex escape/i;
@@ -152,6 +153,7 @@ export function refusedFieldsOf({
     return { fields: ['thinking:={"type":"adaptive","display":"summarized"}'], isLasting: false };
   if (adaptiveRefused.test(message))
     return { fields: ['thinking:={"type":"enabled","budget_tokens":8192}'], isLasting: false };
+  if (thinkingRefused.test(message)) return { fields: ["thinking"], isLasting: true };
   if (clearsThinking.test(message)) return { fields: ["context_management"], isLasting: false };
   if (effortRefused.test(message))
     return { fields: ["output_config.effort", "reasoning_effort"], isLasting: /not support/i.test(message) };

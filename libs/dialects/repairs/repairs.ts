@@ -15,6 +15,7 @@ const plainRepairs = [
   "ending",
   "turns",
   "schemas",
+  "format",
 ] as const;
 export const repairKinds = [...plainRepairs, "omit"] as const;
 
@@ -33,6 +34,7 @@ export const repairKinds = [...plainRepairs, "omit"] as const;
  *   first.
  * - `schemas`: the schemas of tools are rewritten by the rules of their vendor, as in translated
  *   requests.
+ * - `format`: an instruction asks for the JSON schema of the answer.
  * - `omit`: fields that only optimise, or that newer models dropped, are left out (see
  *   omitted-fields.ts). Lasting ones are left out of later requests too.
  */
@@ -70,7 +72,7 @@ const rules: readonly Rule[] = [
     repair: { kind: "companions" },
     names: /^(?:invalid_encrypted_content|thinking_signature_invalid)$/,
     words:
-      /(?:invalid|corrupted|missing|expected) (?:an? )?[`'"]?(?:thought[ _])?(?:signature|data[`'"]? in [`'"]?redacted_thinking)|thought.?signature (?:is )?(?:not valid|invalid)|thinking\.signature: field required|bound to a different (?:conversation|model)|blocks in the latest assistant message cannot be modified|(?:expected|first block must be) [`'"]?thinking[`'"]? or [`'"]?redacted_thinking|must start with a thinking block|must contain thinking|block in an assistant message cannot be [`'"]?thinking|encrypted content \S{0,200}[\s\S]{0,200}could not be (?:verified|decrypted)|required [`'"]?(?:reasoning|following)[`'"]? item|(?:reasoning(?:_content|_details|_text)?|thinking_blocks|extra_content)[`'"]?(?:\W{1,4}[\w.]{0,80})? ?(?:is (?:unsupported|not (?:supported|permitted|allowed))|: (?:extra inputs|unsupported|unknown))|additional properties are not allowed \('(?:reasoning|thinking|extra_content)|(?:unknown|unsupported|unrecognized|unexpected) (?:parameter|field|property|argument|name)s?\S{0,3} ['"`]?messages\S{1,40}(?:reasoning|thinking|extra_content)/i,
+      /(?:invalid|corrupted|missing|expected) (?:an? )?[`'"]?(?:thought[ _])?(?:signature|data[`'"]? in [`'"]?redacted_thinking)|thought.?signature (?:is )?(?:not valid|invalid)|unknown variant `redacted_thinking|thinking\.signature: field required|bound to a different (?:conversation|model)|blocks in the latest assistant message cannot be modified|(?:expected|first block must be) [`'"]?thinking[`'"]? or [`'"]?redacted_thinking|must start with a thinking block|must contain thinking|block in an assistant message cannot be [`'"]?thinking|encrypted content \S{0,200}[\s\S]{0,200}could not be (?:verified|decrypted)|required [`'"]?(?:reasoning|following)[`'"]? item|(?:reasoning(?:_content|_details|_text)?|thinking_blocks|extra_content)[`'"]?(?:\W{1,4}[\w.]{0,80})? ?(?:is (?:unsupported|not (?:supported|permitted|allowed))|: (?:extra inputs|unsupported|unknown))|additional properties are not allowed \('(?:reasoning|thinking|extra_content)|(?:unknown|unsupported|unrecognized|unexpected) (?:parameter|field|property|argument|name)s?\S{0,3} ['"`]?messages\S{1,40}(?:reasoning|thinking|extra_content)/i,
   },
   {
     repair: { kind: "history" },
@@ -85,8 +87,9 @@ const rules: readonly Rule[] = [
   {
     repair: { kind: "turns" },
     words:
-      /roles must alternate|system (?:message|prompt) must be (?:at the beginning|the first)|system role (?:is )?not supported|role ['"`]?system['"`]? is not supported|messages\S{1,12}role\S{0,3} (?:input should be|must be|should be|invalid value|value is not)[^.]{0,80}(?:user|assistant|system)|unexpected role ['"`]?(?:system|user|tool|assistant|developer)|invalid message role: system|invalid chat setting|first message must (?:use|be)|must (?:start|begin) with a user|expected (?:first|last) role|multiple ['"`]?(?:user|assistant)['"`]? roles in a row|only (?:one|a single) system message|no user query found|ensure that (?:multiturn requests|the conversation)[^.]{0,40}(?:alternate|start)/i,
+      /roles must alternate|system (?:message|prompt) must be (?:at the beginning|the first)|system role (?:is )?not supported|role\S{0,3} unknown variant [`'"]?(?:system|developer|tool)|system messages are not allowed|role ['"`]?system['"`]? is not supported|messages\S{1,12}role\S{0,3} (?:input should be|must be|should be|invalid value|value is not)[^.]{0,80}(?:user|assistant|system)|unexpected role ['"`]?(?:system|user|tool|assistant|developer)|invalid message role: system|invalid chat setting|first message must (?:use|be)|must (?:start|begin) with a user|expected (?:first|last) role|multiple ['"`]?(?:user|assistant)['"`]? roles in a row|only (?:one|a single) system message|no user query found|ensure that (?:multiturn requests|the conversation)[^.]{0,40}(?:alternate|start)/i,
   },
+  { repair: { kind: "format" }, words: /output_(?:config\.)?format: extra inputs/i },
   {
     repair: { kind: "schemas" },
     words: /input_schema(?: does not support|: json schema is invalid)|invalid schema for function/i,

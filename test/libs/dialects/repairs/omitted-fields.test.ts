@@ -115,6 +115,9 @@ const thinkingCases: [error: string | object, fields: string[], isLasting: boole
     false,
   ],
   ["adaptive thinking is not supported on this model", [budgeted], false],
+  // https://github.com/anthropics/claude-code/issues/12914
+  ["'claude-3-5-haiku-20241022' does not support thinking.", ["thinking"], true],
+  ["thinking: Extra inputs are not permitted", ["thinking"], true],
   [
     "thinking: Input tag 'adaptive' found using 'type' does not match any of the expected tags: 'disabled', 'enabled'",
     [budgeted],

@@ -264,6 +264,14 @@ const refusals: readonly [Exclude<Repair, { kind: "omit" }>["kind"] | undefined,
     "github.com/jwadow/kiro-gateway/pull/90",
   ],
   [
+    "turns",
+    400,
+    "Failed to deserialize the JSON body into the target type: messages[7].role: unknown variant `system`, expected `user` or `assistant` at line 1 column 33985",
+    "github.com/deepseek-ai/awesome-deepseek-integration/issues/639",
+  ],
+  ["turns", 400, "System messages are not allowed", "github.com/router-for-me/CLIProxyAPI/issues/3608"],
+  ["format", 400, "output_config.format: Extra inputs are not permitted", "github.com/Portkey-AI/gateway/issues/1570"],
+  [
     "schemas",
     400,
     "tools.11.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
@@ -536,6 +544,35 @@ test("schemas of tools are rewritten by the rules of their vendor, and everythin
   rewritten("openai-responses", (parameters) => ({ type: "function", name: "f", parameters, strict: false }));
   const tools = [{ name: "f", input_schema: named }];
   assert.deepEqual(repairedBodyOf("anthropic-messages", "schemas", { model: "m", tools })?.tools, tools);
+});
+
+test("an instruction replaces a JSON schema for the answer", () => {
+  const schema = {
+    type: "object",
+    properties: { a: { type: "string" } },
+    required: ["a"],
+    additionalProperties: false,
+  };
+  const format = { type: "json_schema", schema };
+  const rest = { model: "claude-sonnet-5", max_tokens: 9, messages: [{ role: "user", content: "q" }] };
+  for (const fields of [
+    { output_config: { format }, system: "s" },
+    { output_format: format, system: [{ type: "text", text: "s" }] },
+  ]) {
+    const { system, ...others } = objectOf(repairedBodyOf("anthropic-messages", "format", { ...rest, ...fields }));
+    assert.deepEqual(others, rest);
+    const [first, instruction] = listOf(system).map(objectOf);
+    assert.equal(first?.text, "s");
+    assert.match(String(instruction?.text), /JSON schema.*additionalProperties/s);
+  }
+  const request = codecs["openai-chat"].decodeRequest({
+    body: { ...rest, response_format: { type: "json_schema", json_schema: { name: "n", schema } } },
+    framing: "whole",
+  });
+  const target = repairedTarget(targetOf("anthropic-messages", "claude-sonnet-5"), [{ kind: "format" }]);
+  const body = parsedObject(codecs["anthropic-messages"].encodeRequest(request, "whole", target).body);
+  assert.equal(body?.output_config, undefined);
+  assert.match(JSON.stringify(body?.system), /JSON schema/);
 });
 
 test("blocks of Anthropic's Messages in chat messages become calls and results, and other fields stay", () => {
