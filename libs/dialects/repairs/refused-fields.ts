@@ -73,26 +73,40 @@ const callerNames: readonly string[] = ["user", "userid", "promptcachekey"];
 
 const beta =
   /anthropic-beta[\s\S]{0,40}?`([\w.-]{1,100})`|(?:unexpected|unsupported|unknown|invalid)[\s\S]{0,60}?`([\w.-]{1,100})`[\s\S]{0,40}anthropic-beta/i;
-const penalty = /penalty is not enabled/i;
-/** https://platform.openai.com/docs/guides/latest-model */
-const functionsWhileReasoning = /(?:function )?tools with [`'"]?reasoning_effort[`'"]? are not supported/i;
-/**
- * https://www.alibabacloud.com/help/en/model-studio/deep-thinking,
- * https://api-docs.deepseek.com/guides/thinking_mode
- */
-const forcedInThinkingMode = /tool_choice[\s\S]{0,200}thinking[ _]mode|thinking[ _]mode[\s\S]{0,200}tool_choice/i;
-const forcedWhileThinking =
-  /thinking may not be enabled when tool_choice|tool_choice[\s\S]{0,200}(?:thinking|reasoning) (?:is )?enabled/i;
 const thinkingOff = 'thinking:={"type":"disabled"}';
-const budgetTooLarge = /max_tokens[`'"]? must be greater than [`'"]?thinking\.budget_tokens/i;
-/** https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking */
-const budgetRefused = /thinking\.type\.enabled\W{1,3}is not supported/i;
-const adaptiveRefused =
-  /adaptive thinking is not supported|thinking[\s\S]{0,40}'adaptive' found|thinking\.type: input should be 'enabled' or 'disabled'/i;
-const thinkingRefused = /does not support (?:extended )?thinking|thinking is not supported by|thinking: extra inputs/i;
-const clearsThinking = /clear_thinking\w*[`'"]? strategy requires/i;
-const effortRefused = /not support (?:the |reasoning )?effort|effort: input should be/i;
-const malformedText = /surrogate|unexpected end of hex escape/i;
+const efforts = ["output_config.effort", "reasoning_effort"];
+
+/** Refusals whose words tell the fields. The first match decides. */
+const wholeRefusals: readonly (readonly [words: RegExp, fields: readonly string[], isLasting: boolean])[] = [
+  [/penalty is not enabled/i, paths.filter((path) => /penalty$/i.test(path)), true],
+  // https://platform.openai.com/docs/guides/latest-model
+  [/(?:function )?tools with [`'"]?reasoning_effort[`'"]? are not supported/i, ['reasoning_effort:="none"'], false],
+  // https://www.alibabacloud.com/help/en/model-studio/deep-thinking,
+  // https://api-docs.deepseek.com/guides/thinking_mode
+  [
+    /tool_choice[\s\S]{0,200}thinking[ _]mode|thinking[ _]mode[\s\S]{0,200}tool_choice/i,
+    [thinkingOff, "enable_thinking:=false"],
+    false,
+  ],
+  [
+    /thinking may not be enabled when tool_choice|tool_choice[\s\S]{0,200}(?:thinking|reasoning) (?:is )?enabled|max_tokens[`'"]? must be greater than [`'"]?thinking\.budget_tokens/i,
+    [thinkingOff],
+    false,
+  ],
+  // https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking
+  [/thinking\.type\.enabled\W{1,3}is not supported/i, ['thinking:={"type":"adaptive","display":"summarized"}'], false],
+  [
+    /adaptive thinking is not supported|thinking[\s\S]{0,40}'adaptive' found|thinking\.type: input should be 'enabled' or 'disabled'/i,
+    ['thinking:={"type":"enabled","budget_tokens":8192}'],
+    false,
+  ],
+  [/does not support (?:extended )?thinking|thinking is not supported by|thinking: extra inputs/i, ["thinking"], true],
+  [/clear_thinking\w*[`'"]? strategy requires/i, ["context_management"], false],
+  [/not support (?:the |reasoning )?effort/i, efforts, true],
+  [/effort: input should be/i, efforts, false],
+  [/surrogate|unexpected end of hex escape/i, [loneSurrogates], true],
+  [/invalid beta flag/i, [betaPath], false],
+];
 
 /** The largest accepted number of output tokens. */
 const outputTokens =
@@ -144,26 +158,12 @@ export function refusedFieldsOf({
   message,
   param,
 }: Pick<UpstreamError, "message" | "param">): RefusedFields | undefined {
-  if (penalty.test(message)) return { fields: paths.filter((path) => /penalty$/i.test(path)), isLasting: true };
-  if (functionsWhileReasoning.test(message)) return { fields: ['reasoning_effort:="none"'], isLasting: false };
-  if (forcedInThinkingMode.test(message)) return { fields: [thinkingOff, "enable_thinking:=false"], isLasting: false };
-  if (forcedWhileThinking.test(message)) return { fields: [thinkingOff], isLasting: false };
-  if (budgetTooLarge.test(message)) return { fields: [thinkingOff], isLasting: false };
-  if (budgetRefused.test(message))
-    return { fields: ['thinking:={"type":"adaptive","display":"summarized"}'], isLasting: false };
-  if (adaptiveRefused.test(message))
-    return { fields: ['thinking:={"type":"enabled","budget_tokens":8192}'], isLasting: false };
-  if (thinkingRefused.test(message)) return { fields: ["thinking"], isLasting: true };
-  if (clearsThinking.test(message)) return { fields: ["context_management"], isLasting: false };
-  if (effortRefused.test(message))
-    return { fields: ["output_config.effort", "reasoning_effort"], isLasting: /not support/i.test(message) };
-  if (malformedText.test(message)) return { fields: [loneSurrogates], isLasting: true };
+  for (const [words, fields, isLasting] of wholeRefusals) if (words.test(message)) return { fields, isLasting };
   const remainder = shorterOutputOf(message);
   if (remainder !== undefined) return remainder;
   const [, bound, exclusive, limit] = outputTokens.exec(message) ?? [];
   const most = Number(bound ?? limit) - (exclusive === undefined ? 0 : 1);
   if (most > 0) return { fields: outputUpTo(most), isLasting: true };
-  if (/invalid beta flag/i.test(message)) return { fields: [betaPath], isLasting: false };
   const refusedBeta = beta.exec(message);
   if (refusedBeta !== null) return { fields: [`${betaPath}${refusedBeta[1] ?? refusedBeta[2]}`], isLasting: true };
   const isLasting = refusesField.test(message);
