@@ -8,7 +8,7 @@
  * keys should match pattern". OpenAI:
  * https://platform.openai.com/docs/guides/structured-outputs#supported-schemas, and the words of
  * its errors: "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at
- * the top level", "array schema missing items".
+ * the top level", "array schema missing items"; Google's word is "items: missing field".
  */
 import { isDeepStrictEqual } from "node:util";
 
@@ -78,6 +78,9 @@ function objectFault(root: Schema): string | undefined {
   return ["anyOf", "oneOf", "allOf", "not", "enum"].find((keyword) => keyword in root);
 }
 
+const isListWithoutItems = ({ type, items, prefixItems }: Schema) =>
+  [type].flat().includes("array") && items === undefined && prefixItems === undefined;
+
 const geminiKeywords =
   "$id $defs $ref $anchor type format title description enum items prefixItems minItems maxItems minimum maximum anyOf oneOf properties additionalProperties required propertyOrdering".split(
     " ",
@@ -85,6 +88,7 @@ const geminiKeywords =
 
 export function geminiFault(root: Schema): string | undefined {
   for (const schema of schemasIn(root)) {
+    if (isListWithoutItems(schema)) return "items: missing field";
     const unknown = Object.keys(schema).find((keyword) => !geminiKeywords.includes(keyword));
     if (unknown !== undefined) return `unknown keyword ${unknown}`;
     if ("$ref" in schema && Object.keys(schema).some((keyword) => !keyword.startsWith("$")))
@@ -112,9 +116,7 @@ export function anthropicFault(root: Schema): string | undefined {
 }
 
 export function openaiFault(root: Schema): string | undefined {
-  for (const schema of schemasIn(root))
-    if ([schema.type].flat().includes("array") && schema.items === undefined && schema.prefixItems === undefined)
-      return "array schema missing items";
+  for (const schema of schemasIn(root)) if (isListWithoutItems(schema)) return "array schema missing items";
   return generalFault(root) ?? objectFault(root);
 }
 

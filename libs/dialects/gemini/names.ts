@@ -2,7 +2,7 @@
  * Names in Google's formats: of fields, which have two spellings
  * (https://protobuf.dev/programming-guides/json/), and of models in paths.
  */
-import { isObject, type JsonObject } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, textOf } from "#wire/json/parse.ts";
 
 /** Members whose value is the caller's own data, so its keys are not respelled. */
 const opaque = new Set([
@@ -20,6 +20,12 @@ const underscored = /^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$/;
 export const snakeNameOf = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 export const camelNameOf = (name: string) =>
   underscored.test(name) ? name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()) : name;
+
+/**
+ * Google reads the names of values in any case: `{"mode": "none"}` in
+ * https://github.com/google-gemini/generative-ai-python/blob/main/samples/rest/function_calling.sh
+ */
+export const enumNameOf = (value: unknown) => (textOf(value) ?? "").toUpperCase();
 
 /**
  * The same JSON with every field name in camel case, which wins if both spellings are given. The

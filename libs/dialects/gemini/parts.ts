@@ -7,13 +7,13 @@ import { defined, isObject, isPresent, type JsonObject, objectOf, textOf } from 
 import { attachmentOf, checkedBase64, isTextual, kindOf, typeByNameOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
 import { type ImagePart, type MediaPart, type ResultPart, textsIn } from "../neutral/neutral.ts";
-import { itemsOf } from "./names.ts";
+import { enumNameOf, itemsOf } from "./names.ts";
 
 export const dialect = "gemini";
 
 /** The image detail of a resolution, given by name or as an object with one. */
 export function detailOf(resolution: unknown): ImagePart["detail"] {
-  const level = textOf(resolution) ?? textOf(objectOf(resolution).level) ?? "";
+  const level = enumNameOf(textOf(resolution) ?? objectOf(resolution).level);
   if (level.endsWith("LOW")) return "low";
   return level.endsWith("HIGH") ? "high" : undefined;
 }
@@ -37,9 +37,14 @@ const beside = [
   "mediaProcessing",
   "speechMetadata",
   "text",
+  // Calls of Google's own tools, and their results. The answers that they led to stay.
+  "executableCode",
+  "codeExecutionResult",
+  "toolCall",
+  "toolResponse",
 ];
 
-/** Accepts an empty part and throws Refusal for kinds that only Google knows. */
+/** Accepts a part without content, and throws Refusal for kinds that only Google knows. */
 export function nothingIn(part: JsonObject, path: string): [] {
   const [unknown] = Object.entries(part).filter(([name, value]) => isPresent(value) && !beside.includes(name));
   return unknown === undefined ? [] : refuse(`${path}.${unknown[0]}`);

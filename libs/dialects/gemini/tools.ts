@@ -10,7 +10,7 @@ import { descriptionOf, namedTools, parametersOf, toolNamed, toolNameOf } from "
 import { isDispensable } from "../neutral/vendor-tools.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
 import { jsonSchemaOf } from "./google-schema.ts";
-import { itemsOf } from "./names.ts";
+import { enumNameOf, itemsOf } from "./names.ts";
 
 /** Throws Refusal for tools that Google runs, except those that a model can do without. */
 export function decodeTools(value: unknown): Tool[] {
@@ -49,14 +49,13 @@ const path = "toolConfig.functionCallingConfig";
 
 /** Function names count only in the modes that require or validate calls. */
 export function decodeToolChoice(value: unknown, tools: readonly Tool[]): ToolChoice | undefined {
-  const { mode, allowedFunctionNames } = objectOf(objectOf(value).functionCallingConfig);
+  const { mode: written, allowedFunctionNames } = objectOf(objectOf(value).functionCallingConfig);
+  const mode = enumNameOf(written);
   const allowed = listOf(allowedFunctionNames).map((name) => chosenIn(String(name), tools));
   const only = allowed.length > 0 && { only: allowed };
   if (only && mode !== "ANY" && mode !== "VALIDATED")
     refuse(`${path}.allowedFunctionNames`, "is only for the modes ANY and VALIDATED");
   switch (mode) {
-    case undefined:
-    case null:
     case "":
     case "MODE_UNSPECIFIED":
       return undefined;

@@ -5,7 +5,7 @@
  */
 import { defined, listOf, objectOf } from "#wire/json/parse.ts";
 import { withNotes } from "./notes.ts";
-import type { SchemaTarget } from "./read.ts";
+import { type SchemaTarget, withItems } from "./read.ts";
 import type { Schema } from "./references.ts";
 import { mergedWith } from "./references.ts";
 
@@ -61,7 +61,7 @@ function rewrite(written: Schema): Schema {
   if (isNumber) for (const name of ["minItems", "maxItems"]) delete kept[name];
   const branches = [...listOf(kept.anyOf), ...listOf(oneOf)];
   if (branches.length > 0) kept.anyOf = branches;
-  return withNotes(withOneType(kept), notes);
+  return withNotes(withOneType(withItems(kept)), notes);
 }
 
 function typeOf(type: unknown, values: readonly unknown[]): unknown {

@@ -5,17 +5,10 @@
 import { isObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { formatInstructionOf } from "../neutral/format-instruction.ts";
 import type { NeutralRequest, TextPart } from "../neutral/neutral.ts";
-import { readSchema, type SchemaTarget } from "./read.ts";
+import { readSchema, type SchemaTarget, withItems } from "./read.ts";
 import type { Schema } from "./references.ts";
 
-/** A list needs a schema of its items, in strict mode and without: "array schema missing items". */
-export const openaiTarget: SchemaTarget = {
-  keepsReferences: true,
-  rewrite: (schema) =>
-    [schema.type].flat().includes("array") && schema.items === undefined && schema.prefixItems === undefined
-      ? { ...schema, items: {} }
-      : schema,
-};
+export const openaiTarget: SchemaTarget = { keepsReferences: true, rewrite: withItems };
 
 const depthMax = 10;
 const propertiesMax = 5_000;

@@ -29,6 +29,15 @@ export interface SchemaTarget {
   rewrite?(schema: Schema): Schema;
 }
 
+/**
+ * A list with a schema of its items, without which OpenAI ("array schema missing items") and Google
+ * ("items: missing field") refuse the request.
+ */
+export const withItems = (schema: Schema): Schema =>
+  [schema.type].flat().includes("array") && schema.items === undefined && schema.prefixItems === undefined
+    ? { ...schema, items: {} }
+    : schema;
+
 const jsonTypes = ["string", "number", "integer", "boolean", "array", "object", "null"];
 
 /** How the value of a keyword is read. Other keywords are left out: no target knows them. */

@@ -9,7 +9,7 @@ import { Refusal } from "#dialects/neutral/field-support.ts";
 import type { Message, NeutralRequest, Settings, Tool } from "#dialects/neutral/neutral.ts";
 import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { targetOf } from "../../../support/target.ts";
-import { refusalOf, schemaServer, withoutPaths } from "../support.ts";
+import { refusalOf, schemaServer, wireOf as wireBodyOf, withoutPaths } from "../support.ts";
 
 const server = schemaServer({ "/generate": generateRequestSchema, "/count": countRequestSchema });
 after(() => server.close());
@@ -315,9 +315,7 @@ test("a field that the neutral form cannot express is rejected by name", () => {
     ],
     [user({ functionCall: { name: "f" } }), "contents[0].parts[1].functionCall"],
     [user({ somethingNew: {} }), "contents[0].parts[1].somethingNew"],
-    [model({ executableCode: { language: "PYTHON", code: "1" } }), "contents[1].parts[0].executableCode"],
-    [model({ codeExecutionResult: {} }), "contents[1].parts[0].codeExecutionResult"],
-    [model({ toolCall: {} }), "contents[1].parts[0].toolCall"],
+    [model({ somethingNew: {} }), "contents[1].parts[0].somethingNew"],
     [model({ functionResponse: { name: "f" } }), "contents[1].parts[0].functionResponse"],
     [model({ inlineData: { mimeType: "audio/wav", data: png } }), "contents[1].parts[0].inlineData"],
     [
@@ -349,6 +347,36 @@ test("a field that the neutral form cannot express is rejected by name", () => {
       param,
       JSON.stringify(body),
     );
+});
+
+test("calls of Google's own tools in earlier turns are left out, and the answers that they led to stay", () => {
+  const parts = [
+    { executableCode: { language: "PYTHON", code: "print(1)" }, thoughtSignature: "Q2FsbA==" },
+    { codeExecutionResult: { outcome: "OUTCOME_OK", output: "1" } },
+    { tool_call: { toolType: "GOOGLE_SEARCH_WEB", id: "s" } },
+    { tool_response: { toolType: "GOOGLE_SEARCH_WEB", id: "s" } },
+    { text: "It is 1." },
+  ];
+  const request = decoded({ contents: [...hello, { role: "model", parts }, ...hello] });
+  for (const dialect of ["openai-chat", "anthropic-messages", "openai-responses"] as const)
+    assert.deepEqual(JSON.stringify(wireBodyOf(request, dialect)).match(/"[^"]*1[^"]*"/g), ['"It is 1."'], dialect);
+});
+
+test("names of values count in any case", () => {
+  const tools = [{ functionDeclarations: [{ name: "f" }] }];
+  for (const [mode, expected] of [
+    ["auto", "auto"],
+    ["any", "required"],
+    ["None", "none"],
+    ["validated", "auto"],
+    ["mode_unspecified", undefined],
+  ])
+    assert.equal(decoded({ tools, tool_config: { function_calling_config: { mode } } }).toolChoice?.mode, expected);
+  const { messages } = decoded({
+    contents: [{ parts: [{ inlineData: { mimeType: "image/png", data: png } }] }],
+    generationConfig: { mediaResolution: "media_resolution_low" },
+  });
+  assert.match(JSON.stringify(messages), /"detail":"low"/);
 });
 
 test("references to a vendor's storage are found in every request", () => {

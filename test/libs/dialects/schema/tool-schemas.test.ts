@@ -366,7 +366,7 @@ test("references by anchor and by identifier name the same schemas as pointers",
   assert.deepEqual(properties, {
     a: { type: "string" },
     b: { type: "integer" },
-    tree: { type: "array", items: { type: "array" } },
+    tree: { type: "array", items: { type: "array", items: {} } },
     c: { type: "boolean" },
   });
 });
