@@ -15,6 +15,8 @@ export interface Operation {
    * are JSON otherwise.
    */
   formValuesOf?(form: FormData): JsonObject | Promise<JsonObject>;
+  /** The form for a request that came as JSON; undefined if it must not. Throws Refusal. */
+  formOfJson?(body: JsonObject): FormData;
   /** The part of a request that its caller is billed for. */
   bills: "nothing" | "input" | "input and output";
   /**

@@ -10,6 +10,8 @@ export async function formOf(bytes: Buffer, contentType: string): Promise<FormDa
   return new Response(new Uint8Array(bytes), { headers: { "content-type": contentType } }).formData();
 }
 
+export const isJsonType = (contentType: string) => /^application\/json\b/i.test(contentType);
+
 /** The bytes of a form with one more field, the last. Bytes that are not a form stay unchanged. */
 export function withField(bytes: Buffer, contentType: string, name: string, value: string): Buffer {
   const mark = markOf(contentType);

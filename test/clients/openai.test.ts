@@ -357,6 +357,15 @@ for (const [name, Client] of [
       for await (const event of await client.images.edit({ model, prompt: "with a hat", image, stream: true }))
         edits.push(event.type);
       assert.equal(edits.at(-1), "image_edit.completed");
+      const image_url = `data:image/png;base64,${Buffer.from(png).toString("base64")}`;
+      const body = { model, prompt: "with a hat", images: [{ image_url }], n: 1, quality: "high", user: null };
+      const answer = await client.post<{ data: { b64_json: string }[] }>("/images/edits", { body });
+      assert.match(answer.data[0]?.b64_json ?? "", /^iVBOR/);
+      for (const images of [[{ image_url: "https://example.com/a.png" }], [{ file_id: "file-1" }]])
+        await assert.rejects(client.post("/images/edits", { body: { ...body, images } }), {
+          status: 400,
+          param: "images[0].image_url",
+        });
     }
     await assert.rejects(
       client.images.generate({ model: "gemini-picture", prompt: "a cat", n: 2 }),

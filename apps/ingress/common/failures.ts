@@ -166,17 +166,19 @@ export function holdSlot(
   return slot;
 }
 
+export const unsupportedMediaType: Failure = {
+  code: "unsupported_media_type",
+  message:
+    "Send the body as JSON, with 'Content-Type: application/json'. Endpoints that take images or recordings want a form, with 'multipart/form-data'.",
+};
+
 export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
   if (error instanceof RedisUnavailable) return unavailable;
   switch (error.code) {
     case "FST_ERR_CTP_BODY_TOO_LARGE":
       return tooLarge(bodyBytesMax);
     case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
-      return {
-        code: "unsupported_media_type",
-        message:
-          "Send the body as JSON, with 'Content-Type: application/json'. Endpoints that take images or recordings want a form, with 'multipart/form-data'.",
-      };
+      return unsupportedMediaType;
     case "FST_ERR_CTP_EMPTY_JSON_BODY":
     case "FST_ERR_CTP_INVALID_CONTENT_LENGTH":
       return invalidRequest("The body is empty, or shorter than its Content-Length.");

@@ -8,7 +8,7 @@
  * - Gemini's Live API: https://ai.google.dev/api/live
  * - Google's base URL for OpenAI's clients: https://ai.google.dev/gemini-api/docs/openai
  */
-import { withField } from "#wire/form.ts";
+import { isJsonType, withField } from "#wire/form.ts";
 import { jsonBytesOf } from "#wire/json/parse.ts";
 import { withMembers, withValues } from "#wire/json/spans.ts";
 
@@ -78,7 +78,8 @@ export function azurePathOf(path: string): { meant: string; served: string } | u
  * of a form's models counts.
  */
 export function servedBodyOf(bytes: Buffer, { model }: ServedPath, formType?: string): Buffer {
-  if (formType !== undefined) return model === undefined ? bytes : withField(bytes, formType, "model", model);
+  if (formType !== undefined && !isJsonType(formType))
+    return model === undefined ? bytes : withField(bytes, formType, "model", model);
   const bare = withMembers(bytes, "anthropic_version", () => undefined);
   return model === undefined ? bare : withValues(bare, { model: jsonBytesOf(model) });
 }

@@ -4,15 +4,17 @@
  */
 
 import { isUtf8 } from "node:buffer";
+import { Refusal as FieldRefusal } from "#dialects/neutral/field-support.ts";
 import type { StoredReferences } from "#dialects/openai-responses/stored-references.ts";
 import type { Demand } from "#operations/demand.ts";
 import { operations } from "#operations/operations.ts";
 import { formFieldsMax } from "#wire/bounds.ts";
-import { formOf } from "#wire/form.ts";
+import { formOf, isJsonType } from "#wire/form.ts";
 import { boundBroken, type JsonBounds, requestBounds } from "#wire/json/bounds.ts";
-import { parseJson } from "#wire/json/parse.ts";
+import { objectOf, parseJson } from "#wire/json/parse.ts";
 import { bodyFieldsMax, settingElementsMax, settingLengthMax, settingMembersMax } from "../common/bounds.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
+import { unsupportedMediaType } from "../common/failures.ts";
 import { Refusal, type Result, refusalOf } from "../common/refusal.ts";
 import type { Opener } from "./session.ts";
 import { faultIn } from "./validation.ts";
@@ -58,16 +60,21 @@ export function readObject(bytes: Buffer, schema: object): Result<Body> {
   return fault === undefined ? (read as Body) : new Refusal(fault);
 }
 
-/** Parses the bytes as a form, to the values that the endpoint's schema describes. */
+/** Parses a form, or JSON in its place, to the values that the endpoint's schema describes. */
 export async function readForm(
   { operation }: ServedEndpoint,
   bytes: Buffer,
   contentType: string,
 ): Promise<Result<Body>> {
   try {
-    const form = await formOf(bytes, contentType);
-    return (await operations[operation].formValuesOf?.(form)) ?? {};
-  } catch {
+    const { formValuesOf, formOfJson } = operations[operation];
+    const json = isJsonType(contentType) ? readJson(bytes) : undefined;
+    if (json instanceof Refusal) return json;
+    if (json !== undefined && formOfJson === undefined) return new Refusal(unsupportedMediaType);
+    const form = json === undefined ? await formOf(bytes, contentType) : formOfJson?.(objectOf(json));
+    return (form && (await formValuesOf?.(form))) ?? {};
+  } catch (error) {
+    if (error instanceof FieldRefusal) return refusalOf(error.message, error.param);
     return refusalOf(`The body is not a valid form (multipart/form-data), or has more than ${formFieldsMax} fields.`);
   }
 }

@@ -91,9 +91,8 @@ export class RequestBodies {
     server.addContentTypeParser("application/json", { parseAs: "buffer" }, this.#keepBytes);
   }
 
-  /** Makes the routes of a scope accept forms instead of JSON. */
+  /** Makes the routes of a scope accept forms, too; only some of them read JSON. */
   takeForms(scope: FastifyInstance): void {
-    scope.removeAllContentTypeParsers();
     scope.addContentTypeParser("multipart/form-data", { parseAs: "buffer" }, this.#keepBytes);
   }
 

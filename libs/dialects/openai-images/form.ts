@@ -1,6 +1,7 @@
 /** The fields of forms for images. */
-import type { JsonObject } from "#wire/json/parse.ts";
-import { mimeTypeOf } from "../neutral/attachments.ts";
+import { isPresent, type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
+import { attachmentOf, mimeTypeOf } from "../neutral/attachments.ts";
+import { refuse } from "../neutral/field-support.ts";
 
 const integers = ["n", "output_compression", "partial_images", "frame_count", "frame_duration_ms"];
 
@@ -30,6 +31,26 @@ async function typedFileOf(file: File): Promise<File> {
   const head = Buffer.from(await file.slice(0, headBytes).arrayBuffer());
   const type = mimeTypeOf(head) ?? typesByEnding[/\.(\w+)$/.exec(file.name)?.[1]?.toLowerCase() ?? ""];
   return type === undefined ? file : new File([file], file.name, { type });
+}
+
+/**
+ * The form for an edit that is JSON, as Codex sends it. Throws Refusal for an image that is not in
+ * the body. https://developers.openai.com/api/reference/resources/images/methods/edit
+ */
+export function formOfJson({ images, mask, ...fields }: JsonObject): FormData {
+  const form = new FormData();
+  for (const [name, value] of Object.entries(fields)) if (isPresent(value)) form.append(name, String(value));
+  for (const [place, image] of listOf(images).entries()) form.append("image[]", fileOf(image, `images[${place}]`));
+  if (isPresent(mask)) form.append("mask", fileOf(mask, "mask"));
+  return form;
+}
+
+function fileOf(reference: unknown, path: string): File {
+  const place = `${path}.image_url`;
+  const image = attachmentOf(String(objectOf(reference).image_url), place);
+  if (image.kind === "url") return refuse(place, "must be a data URL: send the image itself");
+  const { mimeType, data } = image;
+  return new File([Buffer.from(data, "base64")], mimeType.replace("/", "."), { type: mimeType });
 }
 
 /** The images of a form: `image`, or several `image[]`. */

@@ -1,6 +1,6 @@
 /** Images from upstreams of OpenAI's images format and from Gemini's models. */
 
-import { typedFormOf, valuesOf } from "#dialects/openai-images/form.ts";
+import { formOfJson, typedFormOf, valuesOf } from "#dialects/openai-images/form.ts";
 import { geminiImageAnswerOf, geminiImageRequestOf } from "#dialects/openai-images/gemini.ts";
 import {
   imageAnswerOf,
@@ -9,7 +9,7 @@ import {
   imageStreamOf,
   type Looks,
 } from "#dialects/openai-images/verbatim.ts";
-import { formOf } from "#wire/form.ts";
+import { formOf, isJsonType } from "#wire/form.ts";
 import { parsedObject } from "#wire/json/parse.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
 import { formRequestOf } from "../openai-call.ts";
@@ -33,7 +33,8 @@ const exchangeOf = (event: string, formPath?: string): CallExchange<Context> => 
   wantedOf: () => "openai-images",
   async prepare({ framing, body, contentType, spoken, target, createdAt }) {
     if (spoken !== "openai-images" && spoken !== "gemini") return refusedFor("images on these paths");
-    const form = formPath !== undefined ? await typedFormOf(await formOf(body, contentType)) : undefined;
+    const formIn = () => (isJsonType(contentType) ? formOfJson(parsedObject(body) ?? {}) : formOf(body, contentType));
+    const form = formPath !== undefined ? await typedFormOf(await formIn()) : undefined;
     if (formPath === variations && spoken === "gemini") return refusedFor("variations of images");
     const values = form === undefined ? (parsedObject(body) ?? {}) : valuesOf(form);
     const request =

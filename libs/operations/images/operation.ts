@@ -2,7 +2,7 @@
  * Images from a prompt, and edits of images: https://platform.openai.com/docs/api-reference/images
  */
 
-import { typedFormOf, valuesOf } from "#dialects/openai-images/form.ts";
+import { formOfJson, typedFormOf, valuesOf } from "#dialects/openai-images/form.ts";
 import { imageEditSchema, imageRequestSchema, imageVariationSchema } from "#dialects/openai-images/schema.ts";
 import { isCount } from "#dialects/profile.ts";
 import { generatedImagesOf } from "#dialects/usage.ts";
@@ -90,6 +90,7 @@ const imageForm: Omit<Operation, "endpoints"> = {
 
 export const imageEdit: Operation = {
   ...imageForm,
+  formOfJson,
   endpoints: [{ path: "/v1/images/edits", dialect: "openai-chat", schema: imageEditSchema }],
 };
 
