@@ -27,7 +27,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Catalogue, CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { type Failure, internalFailure } from "#dialects/errors.ts";
-import { withVertexTier } from "#dialects/gemini/vertex-tier.ts";
+import { vertexRequestOf } from "#dialects/gemini/vertex.ts";
 import { Refusal } from "#dialects/neutral/field-support.ts";
 import { isFlexIn } from "#dialects/neutral/service-tier.ts";
 import { tokensMaxIn } from "#dialects/neutral/tokens-max.ts";
@@ -493,7 +493,7 @@ export class Attempt {
       return;
     }
     const { upstream, target } = candidate;
-    const request = withTrace(withTierHeader(exchange.request, upstream), upstream, call.info.trace);
+    const request = withTrace(asVertexReads(exchange.request, upstream), upstream, call.info.trace);
     if (call.isSession && Buffer.isBuffer(request.body)) {
       const opened = { ...request, body: request.body };
       this.#session = upstreams.open(upstream, permit.credential, opened, target.model, handlers);
@@ -1016,9 +1016,9 @@ const outputTokensMaxIn = (body: Exchange["request"]["body"]): number | undefine
   Buffer.isBuffer(body) ? tokensMaxIn(body) : undefined;
 
 /** Vertex AI is Gemini's dialect with Google's own authentication. */
-const withTierHeader = (request: Exchange["request"], { dialect, authentication }: CatalogueUpstream) =>
+const asVertexReads = (request: Exchange["request"], { dialect, authentication }: CatalogueUpstream) =>
   dialect === "gemini" && authentication === "google" && Buffer.isBuffer(request.body)
-    ? withVertexTier({ ...request, body: request.body })
+    ? vertexRequestOf({ ...request, body: request.body })
     : request;
 
 /** The request without its service tier. */

@@ -33,6 +33,13 @@ const newerFields = [
   "fallbacks",
   "fallback_credit_token",
 ];
+/**
+ * Vertex AI matches results with calls by name and order: "Unknown name "id" at
+ * 'contents[1].parts[0].function_call'".
+ */
+export const vertexCallIds = ["functionCall", "functionResponse", "function_call", "function_response"].map(
+  (part) => `contents.parts.${part}.id`,
+);
 const cacheOptions = ["prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "prompt_cache_breakpoint"];
 
 export const upstreamRules: readonly UpstreamRule[] = [
@@ -82,6 +89,7 @@ export const upstreamRules: readonly UpstreamRule[] = [
       ...cacheOptions,
       "safety_identifier",
       "store",
+      ...vertexCallIds,
     ],
     betas: [
       "context-1m-*",

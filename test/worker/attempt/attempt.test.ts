@@ -600,6 +600,34 @@ test("a large answer that finds no memory is not read, cannot be late, and goes 
   assert.deepEqual([answerMemory.used, frames.length], [0, 0]);
 });
 
+test("Vertex AI counts the tokens of a conversation without a request around it", async () => {
+  const body = JSON.stringify({
+    model: "m",
+    system: "Be brief.",
+    messages: [
+      { role: "user", content: "hi" },
+      { role: "assistant", content: [{ type: "tool_use", id: "t1", name: "f", input: {} }] },
+      { role: "user", content: [{ type: "tool_result", tool_use_id: "t1", content: "ok" }] },
+    ],
+    tools: [{ name: "f", input_schema: { type: "object" } }],
+  });
+  for (const [upstream, path] of [
+    ["vertex", ""],
+    ["google", "generateContentRequest"],
+  ] as const) {
+    const job = { dialect: "anthropic-messages", operation: "token-count", framing: "whole", body } as const;
+    const { called } = startAttempt(`route: [{ upstream: ${upstream}, model: theirs }]`, job);
+    const { request } = await called(1);
+    assert.ok(Buffer.isBuffer(request.body));
+    const sent = JSON.parse(request.body.toString());
+    const { contents, systemInstruction, tools, ...others } = path === "" ? sent : sent[path];
+    assert.deepEqual(systemInstruction, { parts: [{ text: "Be brief." }] });
+    assert.equal(tools.length, 1);
+    assert.equal(contents[1].parts[0].functionCall.id, path === "" ? undefined : "t1");
+    if (path === "") assert.deepEqual(others, {});
+  }
+});
+
 test("Vertex AI gets the service tier in a header, and AI Studio in the body", async () => {
   for (const [upstream, tier, header, field] of [
     ["vertex", "flex", "flex", undefined],

@@ -224,6 +224,14 @@ test("halves of characters are replaced once a strict parser refused them", () =
     "unexpected end of hex escape at line 1 column 23",
   ])
     assert.deepEqual(refusedFieldsOf({ message }), { fields: [loneSurrogates], isLasting: true });
+test("Vertex AI gets calls and results without their ids, in both spellings", () => {
+  const { omits } = strictnessOf("https://aiplatform.googleapis.com/v1/projects/p/locations/l/publishers/google");
+  const body =
+    '{"contents":[{"role":"model","parts":[{"functionCall":{"id":"c","name":"f","args":{"id":1}}},{"function_call":{"name":"f","id":"d"}}]},{"parts":{"functionResponse":{"id":"c","name":"f","response":{"id":2}}}}]}';
+  assert.equal(
+    withoutFields(Buffer.from(body), omits).toString(),
+    '{"contents":[{"role":"model","parts":[{"functionCall":{"name":"f","args":{"id":1}}},{"function_call":{"name":"f"}}]},{"parts":{"functionResponse":{"name":"f","response":{"id":2}}}}]}',
+  );
 });
 
 test("the refused field is found in the errors of real upstreams", () => {
