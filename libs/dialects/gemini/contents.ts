@@ -153,10 +153,13 @@ export function encodeConversation(
   const question = turns.findLastIndex(
     ({ role, parts }) => role === "user" && parts.some(({ kind }) => kind !== "result"),
   );
-  const contents = turns.map(({ role, parts }, place) =>
+  const contents = turns.flatMap(({ role, parts }, place) =>
     role === "assistant"
-      ? { role: "model", parts: encodeModelTurn(parts, place > question ? bypassOf(traits) : undefined) }
-      : { role: "user", parts: encodeUserTurn(parts, turns[place - 1]?.parts ?? [], traits.signedCalls) },
+      ? [{ role: "model", parts: encodeModelTurn(parts, place > question ? bypassOf(traits) : undefined) }]
+      : encodeUserTurn(parts, turns[place - 1]?.parts ?? [], traits.signedCalls).map((some) => ({
+          role: "user",
+          parts: some,
+        })),
   );
   return {
     contents: contents.filter(({ parts }) => parts.length > 0),
@@ -175,15 +178,18 @@ const withoutSystem = (message: Message): Message =>
 
 const marked = (part: TextPart) => (part.text === "" ? part : { ...part, text: `<system>\n${part.text}\n</system>` });
 
-/** Results follow the order of their calls, because some models ignore the ids. */
-function encodeUserTurn(parts: readonly Part[], before: readonly Part[], mayHoldMedia: boolean): JsonObject[] {
+/**
+ * Results follow the order of their calls, because some models ignore the ids. Everything else is
+ * another content, because Google refuses one that mixes both, in words about something else:
+ * https://github.com/Prism-Shadow/agenthub/pull/189
+ */
+function encodeUserTurn(parts: readonly Part[], before: readonly Part[], mayHoldMedia: boolean): JsonObject[][] {
   const order = new Map(before.flatMap((part, place) => (part.kind === "call" ? [[part.id, place] as const] : [])));
   const rankOf = ({ callId }: ResultPart) => order.get(callId) ?? before.length;
   const results = parts.filter((part) => part.kind === "result").sort((left, right) => rankOf(left) - rankOf(right));
   return [
-    ...results.map((part) => encodeResult(part, mayHoldMedia)),
-    ...(mayHoldMedia ? [] : results.flatMap(mediaIn)),
-    ...parts.flatMap(encodeUserPart),
+    results.map((part) => encodeResult(part, mayHoldMedia)),
+    [...(mayHoldMedia ? [] : results.flatMap(mediaIn)), ...parts.flatMap(encodeUserPart)],
   ];
 }
 
