@@ -153,6 +153,12 @@ const reasoningGpt = /(?:^|[/:.])gpt-\d(?!.*-chat)/;
 const oSeries = /(?:^|[/:.])o\d(?:-|$)/;
 const kimi = /kimi(?!-k2(?:-instruct|-0\d{3}|-turbo|$))/;
 
+const geminiEndings = row(
+  /gemini-(?:3\.5-flash-lite|3\.[6-9]|[4-9]|\d{2})/,
+  { prefill: false },
+  "https://ai.google.dev/gemini-api/docs/latest-model",
+);
+
 /** Rules that OpenAI's models have at both of OpenAI's endpoints. */
 const openaiRows: readonly Row[] = [
   row(gpt, { thinking: "none" }, openaiChat, { to: 499 }),
@@ -249,6 +255,7 @@ export const modelRules: Partial<Record<UpstreamDialect, readonly Row[]>> = {
       "https://docs.mistral.ai/api/#tag/chat",
     ),
     row(/claude/, { prefill: false }, claudeMigration, { from: 406 }),
+    geminiEndings,
     row(/(?:^|[/:])gemma/, { turns: "alternating" }, "https://ai.google.dev/gemma/docs/core/prompt-structure"),
     row(/(?:^|\/)mimo-/, { requiresReasoning: true }, "https://platform.xiaomimimo.com/docs"),
   ],
@@ -292,6 +299,7 @@ export const modelRules: Partial<Record<UpstreamDialect, readonly Row[]>> = {
       "https://ai.google.dev/gemini-api/docs/thinking",
     ),
     row(/gemini-(?:3\.[89]|[4-9]|\d{2})/, { sampling: "none" }, "https://ai.google.dev/gemini-api/docs/models"),
+    geminiEndings,
     row(/gemini-2\.5/, { thinking: "budget", thinkingTokensMin: 128, thinkingTokensMax: 32_768, thinksAlways: true }),
     row(/gemini-2\.5-flash/, { thinkingTokensMin: 1, thinkingTokensMax: 24_576, thinksAlways: false }),
     row(/gemini-2\.5-flash-lite/, { thinkingTokensMin: 512 }),

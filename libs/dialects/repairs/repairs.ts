@@ -82,7 +82,7 @@ const rules: readonly Rule[] = [
   {
     repair: { kind: "ending" },
     words:
-      /support assistant message prefill|prefilling assistant messages|conversation must end with a user|expected last role[^.]{0,80}got assistant|requests ends? with a user role/i,
+      /support assistant message prefill|prefilling assistant messages|conversation must end with a user|expected last role[^.]{0,80}got assistant|requests (?:ends? with a user role|ending with a model turn)/i,
   },
   {
     repair: { kind: "turns" },

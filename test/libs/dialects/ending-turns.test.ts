@@ -92,7 +92,10 @@ const continuing: [ConversationDialect, string][] = [
 test("it stays the last turn for all other models, and for an upstream that continues it", () => {
   for (const [upstream, model] of continuing)
     assert.deepEqual(endOf(encoded("openai-chat", upstream, model)), ["ua", "{"], model);
-  assert.deepEqual(endOf(encoded("openai-chat", "gemini", "gemini-3-pro")), ["um", "{"]);
+  for (const model of ["gemini-3-pro", "gemini-3.5-flash", "gemini-2.5-flash"])
+    assert.deepEqual(endOf(encoded("openai-chat", "gemini", model)), ["um", "{"], model);
+  for (const model of ["gemini-3.5-flash-lite", "gemini-3.8-flash", "models/gemini-4-argon", "gemini-10-flash"])
+    assert.deepEqual(endOf(encoded("openai-chat", "gemini", model)), ["umu", continueText], model);
   assert.deepEqual(endOf(encoded("openai-chat", "openai-chat", "mistral", { traits: { prefill: true } })), ["ua", "{"]);
 });
 

@@ -316,6 +316,12 @@ const refusals: readonly [Exclude<Repair, { kind: "omit" }>["kind"] | undefined,
     "Please ensure that single turn requests end with a user role or the role field is empty.",
     "github.com/microsoft/semantic-kernel/issues/13262",
   ],
+  [
+    "ending",
+    400,
+    "Requests ending with a model turn are not supported unless the last part is a function response.",
+    "github.com/LibreChat-AI/agents/pull/323",
+  ],
 ];
 
 for (const [kind, status, body, source] of refusals)
