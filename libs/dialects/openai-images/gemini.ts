@@ -86,10 +86,11 @@ export function geminiImageAnswerOf(
       text === "" ? "The model made no picture of this." : `The model made no picture of this: ${text.slice(0, 500)}`;
     return { kind: "error", error: { message, means: "content_filter", status: 400 } };
   }
+  const pictured = usage?.units?.imageInputTokens ?? 0;
   const counted = usage && {
     usage: {
       input_tokens: usage.inputTokens,
-      input_tokens_details: { text_tokens: usage.inputTokens, image_tokens: 0 },
+      input_tokens_details: { text_tokens: usage.inputTokens - pictured, image_tokens: pictured },
       output_tokens: usage.outputTokens,
       total_tokens: usage.inputTokens + usage.outputTokens,
     },

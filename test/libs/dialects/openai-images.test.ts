@@ -76,11 +76,18 @@ test("an image that Gemini made is counted too", () => {
     candidates: [
       { content: { parts: [{ inlineData: { mimeType: "image/png", data: "AA==" } }] }, finishReason: "STOP" },
     ],
-    usageMetadata: { promptTokenCount: 3, candidatesTokenCount: 1290 },
+    usageMetadata: {
+      promptTokenCount: 261,
+      candidatesTokenCount: 1290,
+      promptTokensDetails: [{ modality: "IMAGE", tokenCount: 258 }],
+    },
   };
   const read = geminiImageAnswerOf(answer, 0, undefined, { size: "1024x1024", quality: undefined });
   assert.deepEqual(read.kind === "answer" && read.usage, {
-    ...plainUsageOf(3, 1290),
+    ...plainUsageOf(261, 1290),
+    units: { imageInputTokens: 258 },
     images: { count: 1, size: "1024x1024" },
   });
+  const { usage } = JSON.parse(read.kind === "answer" ? read.body.toString() : "{}");
+  assert.deepEqual(usage.input_tokens_details, { text_tokens: 3, image_tokens: 258 });
 });
