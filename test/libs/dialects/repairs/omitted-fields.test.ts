@@ -224,6 +224,8 @@ test("halves of characters are replaced once a strict parser refused them", () =
     "unexpected end of hex escape at line 1 column 23",
   ])
     assert.deepEqual(refusedFieldsOf({ message }), { fields: [loneSurrogates], isLasting: true });
+});
+
 test("Vertex AI gets calls and results without their ids, in both spellings", () => {
   const { omits } = strictnessOf("https://aiplatform.googleapis.com/v1/projects/p/locations/l/publishers/google");
   const body =
