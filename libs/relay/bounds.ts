@@ -95,8 +95,15 @@ export const gatheredBytesMax = 32 << 20;
 export const busyFramesMin = 8;
 export const busyFramesMs = 1;
 export const busyBytesMax = 64 * 1024;
+/**
+ * The longest delay of a part of an answer after its first, of a process that sends to several
+ * others, if an envelope left to the same one within this time.
+ */
+export const soonFrameMs = 4;
 /** The longest delay of a frame that nobody waits for. */
 export const idleFrameMs = 5;
+/** A mailbox to which nothing was sent for so long is forgotten. */
+export const quietMs = 60_000;
 /** Jobs that one script adds. */
 export const bulkJobsMax = 64;
 /** Characters of these jobs before the last one. */

@@ -47,8 +47,11 @@ export const frameKinds = {
 
 export type FrameKind = (typeof frameKinds)[keyof typeof frameKinds];
 
-/** `idle`: nobody waits for the frame, so it may leave some milliseconds later, with others. */
-export type Urgency = "prompt" | "idle";
+/**
+ * `soon`: it may leave some milliseconds later if an envelope has just left. `idle`: nobody waits
+ * for the frame, so it leaves some milliseconds later, or with others.
+ */
+export type Urgency = "prompt" | "soon" | "idle";
 
 export interface Frame {
   kind: FrameKind;

@@ -82,6 +82,8 @@ export interface Run<Task> {
   running: boolean;
   ended: boolean;
   endedAt: number;
+  /** The first part of the answer's data has left. */
+  hasData: boolean;
   /** The answer's frames. */
   readonly outgoing: Outgoing<Task>;
   /** The frames of the caller's input; undefined until the first. */
@@ -170,6 +172,7 @@ export class Runner<Task> {
       running: false,
       ended: false,
       endedAt: now,
+      hasData: false,
       outgoing: new Outgoing(
         task,
         { number, attempt },
@@ -195,17 +198,20 @@ export class Runner<Task> {
 
   /**
    * Sends a part of the answer, at most `payloadBytesMax` of `data`. `usage` leaves with the next
-   * frame. `end` and `fail` are the last. Ignored for a forgotten attempt.
+   * frame, and data after the first may wait for others. `end` and `fail` are the last. Ignored for
+   * a forgotten attempt.
    */
   send(run: Run<Task>, kind: AnswerKind, payload: Buffer, now: number): void {
     this.#wake(now);
     if (run.forgotten || run.ended) return;
+    const isData = kind === "data";
     if (kind === "end" || kind === "fail") {
       run.ended = true;
       run.endedAt = now;
       run.outgoing.end();
     }
-    run.outgoing.send(frameKinds[kind], payload, kind === "usage" ? "idle" : "prompt");
+    run.outgoing.send(frameKinds[kind], payload, kind === "usage" ? "idle" : isData && run.hasData ? "soon" : "prompt");
+    run.hasData ||= isData;
     run.outgoing.regulate();
   }
 

@@ -4,9 +4,12 @@
  * up for losses. The frames for one mailbox gather in its destination:
  *
  *   none ─ send ──────▶ due ─── the turn ends ────▶ publishing ─┬─ no frames left ─▶ none
- *     ├─── send idle ─▶ idle ── some milliseconds ─▶    ▲       ├─ urgent frames ──▶ publishing
- *     └─── send ──────▶ busy ── a millisecond ─────▶    │       ├─ after a full one ▶ busy
- *                                                       └───────┴─ idle frames ────▶ idle
+ *     ├─── send ──────▶ busy ── a millisecond ─────▶            └─ frames left ────▶ due, busy, soon or idle
+ *     ├─── send soon ─▶ soon ── some milliseconds ─▶
+ *     └─── send idle ─▶ idle ── some milliseconds ─▶
+ *
+ * A frame waits in `busy` or `soon` only if an envelope has just left. A more urgent one takes the
+ * others with it.
  */
 import { randomBytes } from "node:crypto";
 import type { Keyspace } from "#service/keyspace.ts";
@@ -19,6 +22,8 @@ import {
   envelopeBytesMax,
   gatheredBytesMax,
   idleFrameMs,
+  quietMs,
+  soonFrameMs,
 } from "../bounds.ts";
 import { decodeEnvelope, encodeEnvelope, type Frame, frameBytesOf, type Urgency } from "../frame.ts";
 import type { Transport, TransportHandlers, TransportStatistics } from "../ports.ts";
@@ -31,11 +36,12 @@ interface Destination {
   frames: Frame[];
   bytes: number;
   isPublishing: boolean;
-  /** Someone waits for one of its frames. */
-  isUrgent: boolean;
+  /** The most urgent frame's. */
+  urgency: Urgency;
   /** Send an envelope even without frames. */
   hasHeartbeat: boolean;
-  /** When the last envelope left that was full of frames. */
+  /** When the last envelope left, and the last one that was full of frames. */
+  sentAt: number;
   filledAt: number;
 }
 
@@ -108,6 +114,7 @@ export class Mailbox implements Transport {
   readonly #destinations = new Map<string, Destination>();
   readonly #due = this.#departures(setImmediate);
   readonly #busy = this.#departures((leave) => setTimeout(leave, busyFramesMs));
+  readonly #soon = this.#departures((leave) => setTimeout(leave, soonFrameMs));
   readonly #idle = this.#departures((leave) => setTimeout(leave, idleFrameMs));
   #isSubscribed = false;
   #heartbeats = 0;
@@ -166,6 +173,7 @@ export class Mailbox implements Transport {
     this.#publishLater(destination, "prompt");
     destination.hasHeartbeat = true;
     if (mailbox !== this.self) return;
+    this.#forgetQuiet();
     this.#subscriber.ping().catch(() => undefined);
     // A write that removes nothing: a Redis that became a replica refuses it, and the connections
     // leave it.
@@ -173,13 +181,12 @@ export class Mailbox implements Transport {
   }
 
   async close(): Promise<void> {
+    this.#soon.leave();
     this.#idle.leave();
     const deadline = performance.now() + 1_000;
-    const isPending = () =>
-      this.#due.isScheduled ||
-      this.#busy.isScheduled ||
-      [...this.#destinations.values()].some(({ isPublishing, frames }) => isPublishing || frames.length > 0);
-    while (isPending() && performance.now() <= deadline && this.#publisher.status === "ready")
+    const hasPending = () =>
+      this.#due.isScheduled || this.#busy.isScheduled || [...this.#destinations.values()].some(isPending);
+    while (hasPending() && performance.now() <= deadline && this.#publisher.status === "ready")
       await new Promise((resolve) => setImmediate(resolve));
     this.#publisher.disconnect();
     this.#subscriber.disconnect();
@@ -193,27 +200,45 @@ export class Mailbox implements Transport {
   #destinationOf(mailbox: string): Destination {
     const existing = this.#destinations.get(mailbox);
     if (existing !== undefined) return existing;
-    const destination = {
+    const destination: Destination = {
       mailbox,
       channel: this.#keyspace.mailbox(mailbox),
       protocol: Math.min(protocolOf(mailbox), this.#keyspace.protocols.current),
       frames: [],
       bytes: 0,
       isPublishing: false,
-      isUrgent: false,
+      urgency: "idle",
       hasHeartbeat: false,
+      sentAt: Number.NEGATIVE_INFINITY,
       filledAt: Number.NEGATIVE_INFINITY,
     };
     this.#destinations.set(mailbox, destination);
     return destination;
   }
 
+  /** Processes come and go. */
+  #forgetQuiet(): void {
+    const quietSince = performance.now() - quietMs;
+    for (const destination of this.#destinations.values())
+      if (!isPending(destination) && destination.sentAt < quietSince) this.#destinations.delete(destination.mailbox);
+  }
+
   #publishLater(destination: Destination, urgency: Urgency): void {
-    if (urgency === "prompt") destination.isUrgent = true;
+    if (urgency === "prompt" || destination.urgency === "idle") destination.urgency = urgency;
     if (destination.isPublishing || this.#due.has(destination)) return;
     if (urgency === "idle") this.#idle.add(destination);
+    else if (urgency === "soon" && this.#mayWait(destination)) this.#soon.add(destination);
     else if (isBusy(destination)) this.#busy.add(destination);
     else this.#due.add(destination);
+  }
+
+  /**
+   * Frames for several processes are divided between as many envelopes, so each waits for more if
+   * one has just left. A large one does not.
+   */
+  #mayWait({ sentAt, bytes }: Destination): boolean {
+    const others = this.#destinations.size - Number(this.#destinations.has(this.self));
+    return others > 1 && bytes < busyBytesMax && performance.now() - sentAt < soonFrameMs;
   }
 
   #departures(schedule: (leave: () => void) => void): Departures {
@@ -221,12 +246,14 @@ export class Mailbox implements Transport {
   }
 
   #publish(destination: Destination): void {
+    this.#soon.delete(destination);
     this.#idle.delete(destination);
     this.#busy.delete(destination);
     const frames = nextEnvelopeOf(destination);
-    if (destination.frames.length === 0) destination.isUrgent = false;
-    if (frames === undefined || this.#publisher.status !== "ready") {
-      if (frames !== undefined) this.#statistics.publishFailures++;
+    if (destination.frames.length === 0) destination.urgency = "idle";
+    if (frames === undefined) return;
+    if (this.#publisher.status !== "ready") {
+      this.#statistics.publishFailures++;
       this.#destinations.delete(destination.mailbox);
       return;
     }
@@ -234,13 +261,12 @@ export class Mailbox implements Transport {
     this.#statistics.publishes++;
     this.#statistics.framesSent += frames.length;
     const startedAt = performance.now();
+    destination.sentAt = startedAt;
     if (frames.length >= busyFramesMin) destination.filledAt = startedAt;
     const settled = () => {
       this.#statistics.roundTripMs = performance.now() - startedAt;
       destination.isPublishing = false;
-      if (destination.isUrgent && isBusy(destination)) this.#busy.add(destination);
-      else if (destination.isUrgent || destination.frames.length === 0) this.#publish(destination);
-      else this.#idle.add(destination);
+      if (isPending(destination)) this.#publishLater(destination, destination.urgency);
     };
     const envelope = encodeEnvelope(this.self, frames, destination.protocol);
     this.#publisher.spublish(destination.channel, envelope).then(settled, () => {
@@ -249,6 +275,9 @@ export class Mailbox implements Transport {
     });
   }
 }
+
+const isPending = ({ frames, isPublishing, hasHeartbeat }: Destination): boolean =>
+  frames.length > 0 || isPublishing || hasHeartbeat;
 
 /**
  * Envelopes full of frames follow each other closely: the next one waits a moment, so that fewer

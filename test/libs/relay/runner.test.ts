@@ -19,8 +19,10 @@ const nameOf = new Map(Object.entries(frameKinds).map(([name, kind]) => [kind, n
 function lineOf(mailbox: string, { kind, attempt, seq, payload }: Frame, urgency: Urgency): string {
   const accept = kind === frameKinds.accept ? decodeAccept(payload) : undefined;
   const details = accept === undefined ? "" : ` ${accept.waits ? "waits" : "begins"}, ${accept.freeSlots} free`;
-  return `${mailbox} ${nameOf.get(kind)} #${attempt} seq ${seq}${details}${urgency === "idle" ? " idly" : ""}`;
+  return `${mailbox} ${nameOf.get(kind)} #${attempt} seq ${seq}${details}${urgencyTexts[urgency]}`;
 }
+
+const urgencyTexts: Record<Urgency, string> = { prompt: "", soon: " soon", idle: " idly" };
 
 /**
  * A runner with a sound link on a clock that the test sets. It records what the runner does, one
@@ -143,12 +145,13 @@ test("an acknowledgement or a request to resend also binds the attempt", () => {
 
 test("frames carry consecutive numbers, and nothing follows the end", () => {
   const { send, did } = running();
-  for (const kind of ["head", "data", "usage", "end", "data"] as const) send("a", kind);
+  for (const kind of ["head", "data", "data", "usage", "end", "data"] as const) send("a", kind);
   assert.deepEqual(did(), [
     "owner head #1 seq 1",
     "owner data #1 seq 2",
-    "owner usage #1 seq 3 idly",
-    "owner end #1 seq 4",
+    "owner data #1 seq 3 soon",
+    "owner usage #1 seq 4 idly",
+    "owner end #1 seq 5",
   ]);
 });
 

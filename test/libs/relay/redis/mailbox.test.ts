@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { soonFrameMs } from "#relay/bounds.ts";
 import { decodeEnvelope, encodeEnvelope, type Frame, frameKinds, noPayload } from "#relay/frame.ts";
 import { Mailbox } from "#relay/redis/mailbox.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
@@ -103,6 +104,41 @@ test("a frame that nobody waits for leaves with an urgent one, or alone a little
   await until("all arrive", () => one.heard.frames.length === count);
   assert.deepEqual(
     seqs(),
+    Array.from({ length: count }, (_, seq) => seq),
+  );
+  await Promise.all([one.mailbox.close(), other.mailbox.close()]);
+});
+
+test("parts of answers that may wait share an envelope if one has just left, or leave with an urgent frame", async () => {
+  await using redis = await startRedis();
+  const one = await open(redis.url, "ingress");
+  const other = await open(redis.url, "worker");
+  other.mailbox.send("ingress-other", frameOf(0));
+  await until(
+    "it has left",
+    () => other.mailbox.statistics.publishes === 1 && other.mailbox.statistics.roundTripMs > 0,
+  );
+  const count = 3_000;
+  const startedAt = performance.now();
+  await new Promise<void>((resolve) => {
+    let sent = 0;
+    const more = () => {
+      other.mailbox.send(one.mailbox.self, frameOf(sent++), "soon");
+      if (sent === count) resolve();
+      else setImmediate(more);
+    };
+    more();
+  });
+  await until("all arrive", () => one.heard.frames.length === count);
+  const envelopesMax = Math.ceil((performance.now() - startedAt) / soonFrameMs) + 1;
+  const { publishes } = other.mailbox.statistics;
+  assert.ok(publishes <= envelopesMax + 1, `${publishes} envelopes in place of ${envelopesMax + 1}`);
+  for (const urgency of ["prompt", "soon", "prompt"] as const)
+    other.mailbox.send(one.mailbox.self, frameOf(0), urgency);
+  await until("they arrive", () => one.heard.frames.length === count + 3);
+  assert.equal(other.mailbox.statistics.publishes, publishes + 1);
+  assert.deepEqual(
+    one.heard.frames.slice(0, count).map(({ frame }) => frame.seq),
     Array.from({ length: count }, (_, seq) => seq),
   );
   await Promise.all([one.mailbox.close(), other.mailbox.close()]);
