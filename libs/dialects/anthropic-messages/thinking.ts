@@ -3,11 +3,22 @@
  * https://platform.claude.com/docs/en/build-with-claude/thinking
  */
 import type { Target } from "../codec.ts";
+import { versionOf } from "../neutral/model-traits.ts";
 import type { Effort, Settings } from "../neutral/neutral.ts";
 import { effortAmong, requestedEffortOf, thinkingTokensOf } from "../neutral/reasoning.ts";
 
-/** The output token limit if neither the caller nor the catalogue sets one. */
+/**
+ * The output token limit if neither the caller nor the catalogue sets one, and what is left for the
+ * answer beside a thinking budget.
+ */
 export const outputTokensFilled = 4_096;
+/**
+ * The same limit of Claude from version 4 on, all of which can write so much:
+ * https://platform.claude.com/docs/en/about-claude/models/overview
+ */
+const claudeOutputTokensFilled = 32_000;
+const filledFor = (model: string) =>
+  /claude/.test(model) && versionOf(model) >= 400 ? claudeOutputTokensFilled : outputTokensFilled;
 
 export interface Thinking {
   maxTokens: number;
@@ -34,7 +45,10 @@ export function thinkingOf(settings: Settings, { target, forced, begunWithout }:
   const { traits, outputTokensMax: limit } = target;
   const { thinkingTokensMin: least, thinkingTokensMax: most } = traits;
   const requestedTokens = settings.outputTokensMax?.value;
-  const maxTokens = Math.min(requestedTokens ?? limit ?? outputTokensFilled, limit ?? Number.MAX_SAFE_INTEGER);
+  const maxTokens = Math.min(
+    requestedTokens ?? limit ?? filledFor(target.model.toLowerCase()),
+    limit ?? Number.MAX_SAFE_INTEGER,
+  );
   const effort = requestedEffortOf(settings);
   const shown = settings.thinkingShown?.value;
   const display = shown === undefined ? {} : { display: shown ? "summarized" : "omitted" };
