@@ -31,6 +31,8 @@ export interface AttemptInfo {
   readonly user?: string | undefined;
   readonly sessionName?: string | undefined;
   readonly tags?: readonly string[] | undefined;
+  /** The batch whose line the request is. */
+  readonly batch?: string | undefined;
   /**
    * The version of the catalogue that was in force at its admission; undefined for a job of an
    * earlier version.

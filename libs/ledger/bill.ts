@@ -1,5 +1,5 @@
 /** The caller's bill for a generation. */
-import type { Usage } from "#dialects/usage.ts";
+import { serviceTierOf, tierSeparator, type Usage } from "#dialects/usage.ts";
 import { ppmOf } from "./money.ts";
 import { costOf, type Prices, type UnitPrices, unitPricesOf } from "./prices.ts";
 
@@ -37,3 +37,9 @@ export function priced(
   const unitPrices = unitPricesOf(prices, usage, at);
   return { usage, model: id, unitPrices, groupPpm, priceVersion: version, cost: costOf(unitPrices, usage, groupPpm) };
 }
+
+/** Prices of a line of a batch are those of the service tier `batch`. */
+export const withBatchTier = (usage: Usage, batch: string | undefined): Usage =>
+  batch === undefined
+    ? usage
+    : { ...usage, ...serviceTierOf("batch", ...(usage.serviceTier?.split(tierSeparator) ?? [])) };

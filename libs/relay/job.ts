@@ -45,6 +45,7 @@ const generationJobSchema = Type.Object({
   user: Type.Optional(Type.String({ description: "The caller's own user, for its usage record." })),
   sessionName: Type.Optional(Type.String({ description: "The caller's own name of the session, likewise." })),
   tags: Type.Optional(Type.Array(Type.String(), { description: "Those of the key and the request, likewise." })),
+  batch: Type.Optional(Type.String({ maxLength: 60, description: "The batch whose line the request is, likewise." })),
   priceVersion: Type.Optional(
     Type.String({ maxLength: 64, description: "The version of the catalogue whose prices apply." }),
   ),

@@ -2,9 +2,9 @@
  * The bill of a generation: what its caller used, and what that costs by the catalogue that was in
  * force at its admission.
  */
-import { plausible, serviceTierOf, tierSeparator, type Usage } from "#dialects/usage.ts";
+import { plausible, type Usage } from "#dialects/usage.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
-import { type Bill, priced } from "#ledger/bill.ts";
+import { type Bill, priced, withBatchTier } from "#ledger/bill.ts";
 import { operations } from "#operations/operations.ts";
 import { sumOf } from "#operations/realtime/upstream-session.ts";
 import { usageBoundsOf } from "#operations/usage-bounds.ts";
@@ -33,14 +33,8 @@ export function billOf(
   // A session has many answers; its worker bounds each of them.
   const isSession = operations[generation.request.endpoint.operation].isSession === true;
   const usage = isSession ? billed.usage : plausible(billed.usage, usageBoundsOf(model, request.demand));
-  return priced(catalogue, request.http.caller.group, model, withTier(usage, request.batch), receivedAt);
+  return priced(catalogue, request.http.caller.group, model, withBatchTier(usage, request.batch), receivedAt);
 }
-
-/** Prices of a line of a batch are those of the service tier `batch`. */
-const withTier = (usage: Usage, batch: string | undefined): Usage =>
-  batch === undefined
-    ? usage
-    : { ...usage, ...serviceTierOf("batch", ...(usage.serviceTier?.split(tierSeparator) ?? [])) };
 
 const billedOutcomes: readonly GenerationOutcome[] = ["complete", "left", "invalid_key", "stopped"];
 

@@ -112,6 +112,7 @@ function jobOf(generation: Generation, attempt: number, owner: string): WrittenJ
     user: labels.user ?? undefined,
     sessionName: labels.session ?? undefined,
     tags: someOf([...labels.tags]),
+    batch: request.batch,
     priceVersion: catalogue.version,
     usageMax: packedBoundsOf(model, demand),
     recorded: request.earlier && {

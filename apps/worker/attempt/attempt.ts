@@ -183,7 +183,7 @@ export class Attempt {
   /** The attempt is taken from its queue. */
   constructor(slot: JobSlot, deps: AttemptDeps) {
     const { generation, attempt, operation, dialect, group, account, keyId, model, admittedAt, delivered } = slot.job;
-    const { user, sessionName, tags, priceVersion, usageMax } = slot.job;
+    const { user, sessionName, tags, batch, priceVersion, usageMax } = slot.job;
     const send: SendFrame = (kind, payload) => {
       if (this.#run !== undefined) deps.send(this.#run, kind, payload);
     };
@@ -205,6 +205,7 @@ export class Attempt {
       user,
       sessionName,
       tags,
+      batch,
       priceVersion,
       usageMax,
       isStreamed: slot.job.framing !== "whole",

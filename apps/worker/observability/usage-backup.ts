@@ -10,7 +10,7 @@ import { upstreamCostOf } from "#catalogue/upstream-cost.ts";
 import { plausible, type Usage } from "#dialects/usage.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";
-import { priced } from "#ledger/bill.ts";
+import { priced, withBatchTier } from "#ledger/bill.ts";
 import { billedFields, emptyFields, nothingBilled } from "#ledger/record-fields.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";
 import { operations } from "#operations/operations.ts";
@@ -98,7 +98,7 @@ export class UsageBackup {
  */
 function recordOf({ event, endedAtEpoch, catalogue }: Unconfirmed): UsageRecord {
   const { attempt, outcome, model: id, source, upstreamRequestId, bodyBytes, usage, failure, isOrphaned } = event;
-  const { recorded = attempt, user, sessionName, tags = [], usageMax, receivedAt } = attempt;
+  const { recorded = attempt, user, sessionName, tags = [], batch, usageMax, receivedAt } = attempt;
   const model = catalogue.modelWith(id);
   const isSession = operations[attempt.operation].isSession === true;
   const isCharged = failure === undefined || failure.isPaid === true || isSession;
@@ -123,6 +123,7 @@ function recordOf({ event, endedAtEpoch, catalogue }: Unconfirmed): UsageRecord 
     user: user ?? null,
     session: sessionName ?? null,
     tags: [...tags],
+    batch: batch ?? null,
     keyId: attempt.keyId,
     group: attempt.group,
     model: attempt.requestedModel,
@@ -149,11 +150,12 @@ function recordOf({ event, endedAtEpoch, catalogue }: Unconfirmed): UsageRecord 
 }
 
 function chargedFieldsOf(
-  { attempt: { group, receivedAt }, source }: WorkerEvents["settled"],
+  { attempt: { group, receivedAt, batch }, source }: WorkerEvents["settled"],
   catalogue: Catalogue,
   model: CatalogueModel,
   usage: Usage,
 ): ReturnType<typeof billedFields> {
-  const cost = source && upstreamCostOf(model, source, usage, receivedAt);
-  return billedFields(priced(catalogue, group, model, usage, receivedAt), cost);
+  const billed = withBatchTier(usage, batch);
+  const cost = source && upstreamCostOf(model, source, billed, receivedAt);
+  return billedFields(priced(catalogue, group, model, billed, receivedAt), cost);
 }

@@ -86,22 +86,36 @@ async function run(database: Database, vendor: ReturnType<typeof scripted>, jump
   await addBatch(context, { id, account, input: inputOf(lines) });
   const runner = startRunner({ ...context, clock }, vendor.send, 4, async () => 0, vendor.vendors);
   runner.wake();
-  const skip = setInterval(async () => {
+  const skip = repeatEvery(50, async () => {
     if (jumpMs === vendorFindMs) ahead += jumpMs;
     // The time of a batch is almost over only when its vendor has it.
     else if (vendor.batches.size > 0) ahead = jumpMs;
     await database.updateTable("batch_chunks").set({ poll_at: null }).where("batch_id", "=", id).execute();
     runner.wake();
-  }, 50);
+  });
   try {
     const batch = await ended(database, id);
     assert.deepEqual([batch.state, batch.succeeded, batch.errored], ["completed", lines, 0]);
     assert.equal((await linesIn(context, account, batch.output_file_id)).length, lines);
     return runner.vendorFailures;
   } finally {
-    clearInterval(skip);
+    await skip.end();
     await runner.close();
   }
+}
+
+/** Repeats until `end`, which waits for the run that has begun. */
+function repeatEvery(ms: number, run: () => Promise<void>): { end(): Promise<void> } {
+  let running = Promise.resolve();
+  const timer = setInterval(() => {
+    running = running.then(run);
+  }, ms);
+  return {
+    end() {
+      clearInterval(timer);
+      return running;
+    },
+  };
 }
 
 const never = () => undefined;
@@ -191,10 +205,10 @@ onPostgres("two processes at once submit each chunk once, and answer each line o
   const vendor = scripted(never);
   const runners = [0, 1].map(() => startRunner(context, vendor.send, 4, async () => 0, vendor.vendors));
   for (const id of ids) await addBatch(context, { id, account, input: inputOf(lines) });
-  const skip = setInterval(async () => {
+  const skip = repeatEvery(50, async () => {
     await database.updateTable("batch_chunks").set({ poll_at: null }).where("batch_id", "in", ids).execute();
     for (const runner of runners) runner.wake();
-  }, 50);
+  });
   try {
     for (const id of ids) {
       const batch = await ended(database, id);
@@ -202,7 +216,7 @@ onPostgres("two processes at once submit each chunk once, and answer each line o
       assert.equal((await linesIn(context, account, batch.output_file_id)).length, lines);
     }
   } finally {
-    clearInterval(skip);
+    await skip.end();
     for (const runner of runners) await runner.close();
   }
   const all = ids.length * lines;

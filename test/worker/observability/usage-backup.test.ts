@@ -13,7 +13,7 @@ const catalogueOf = (price: number): Catalogue =>
     Buffer.from(`groups: { default: { models: ["*"], priceRatio: 2 } }
 upstreams: { far: { dialect: openai-chat, baseUrl: "http://127.0.0.1:9/v1" } }
 models:
-  - { id: m, contextWindow: 1000, outputTokensMax: 100, prices: { inputPerMillion: ${price}, outputPerMillion: ${price} }, route: [{ upstream: far, model: theirs, prices: { inputPerMillion: 3, outputPerMillion: 3 } }] }
+  - { id: m, contextWindow: 1000, outputTokensMax: 100, prices: { inputPerMillion: ${price}, outputPerMillion: ${price}, serviceTiers: { batch: 0.5 } }, route: [{ upstream: far, model: theirs, prices: { inputPerMillion: 3, outputPerMillion: 3 } }] }
 `),
     "catalogue.yaml",
     {},
@@ -62,6 +62,11 @@ function recordOf(event: WorkerEvents["settled"]): UsageRecord {
   assert.ok(record !== undefined && decodeUsageRecord(JSON.parse(encodeUsageRecord(record))) !== undefined);
   return record;
 }
+
+test("a line of a batch has the price of batches, and the batch's id", () => {
+  const { batch, cost, serviceTier } = recordOf({ ...settled, attempt: { ...settled.attempt, batch: "batch_1" } });
+  assert.deepEqual([batch, cost, serviceTier], ["batch_1", String(30 * 1_000), "batch"]);
+});
 
 test("a worker's record has the fields of an ingress's, and the prices of the admission", () => {
   const record = recordOf(settled);
