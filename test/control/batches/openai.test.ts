@@ -130,12 +130,12 @@ test("lines run in a batch of their vendor, others one by one", async () => {
     output.map(({ custom_id, response }) => [custom_id, response.body.object, response.body.model]),
     lines.map((_, index) => [`line-${index}`, "chat.completion", index % 3 === 0 ? "test/claude" : "test/vendor"]),
   );
-  const { usage } = batch;
   let items: { cost: string }[] = [];
   await until("the records", async () => {
     items = (await control.get<{ items: typeof items }>("/usage/records?account=vendor&limit=100")).items;
     return items.length === 6;
   });
+  const { usage } = await client.batches.retrieve(batch.id);
   const cost = items.reduce((sum, record) => sum + Number(record.cost), 0);
   assert.equal(cost.toFixed(6), ((usage?.total_tokens ?? 0) / 2_000).toFixed(6));
   const left = (await (await fetch(`${gateway.simulatorUrl}/v1/files`)).json()) as { data: object[] };
