@@ -188,7 +188,7 @@ class MessagesWatcher extends Watcher {
         this.#usage.read(objectOf(value.message).usage);
         return relayed(
           type,
-          withMembers(withMember(data, ["message", "model"], this.#model), "message", (message) => withUsage(message)),
+          withMembers(data, "message", (message) => withUsage(withMember(message, ["model"], this.#model))),
           false,
         );
       case "message_delta": {

@@ -1,7 +1,14 @@
 /** The most tokens that a request to an upstream allows for its answer, read from its bytes. */
 
-/** As the dialects name it. In a text of the request the quotes are escaped. */
-const fields = ['"max_tokens"', '"max_completion_tokens"', '"max_output_tokens"', '"maxOutputTokens"'];
+/** The limit's paths in the dialects' requests. */
+export const tokensMaxPaths = [
+  "max_tokens",
+  "max_completion_tokens",
+  "max_output_tokens",
+  "generationConfig.maxOutputTokens",
+];
+/** The names in quotes, which are escaped in a text of the request. */
+const fields = tokensMaxPaths.map((path) => `"${path.replace(/^.*\./, "")}"`);
 /** Behind the name: the colon and the number. */
 const valueBytesMax = 24;
 

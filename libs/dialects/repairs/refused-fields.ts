@@ -3,6 +3,7 @@
  * newer models dropped, are known here: a request without them still gets the right answer.
  */
 import type { UpstreamError } from "../errors.ts";
+import { tokensMaxPaths } from "../neutral/tokens-max.ts";
 import { betaPath, loneSurrogates } from "./omitted-fields.ts";
 
 /** The paths that may be removed (see omitted-fields.ts). */
@@ -119,7 +120,6 @@ const contexts = [
 ];
 /** An agent does better to shorten its conversation than to get less output. */
 const remainderMin = 1_024;
-const outputFields = ["max_tokens", "max_completion_tokens", "max_output_tokens", "generationConfig.maxOutputTokens"];
 
 /**
  * A name in quotes, a path before a colon or in brackets, or the name behind "supplied:" and
@@ -138,7 +138,7 @@ export interface RefusedFields {
   isLasting: boolean;
 }
 
-const outputUpTo = (most: number) => outputFields.map((field) => `${field}<=${most}`);
+const outputUpTo = (most: number) => tokensMaxPaths.map((path) => `${path}<=${most}`);
 
 /** For a prompt that fits the context window, but not together with the requested output. */
 export function shorterOutputOf(message: string): RefusedFields | undefined {
