@@ -333,10 +333,10 @@ export const gatheredInputBytesMax = 128 * 1024;
 export const sessionPingMs = 30_000;
 /** How long an upstream may take to answer a close frame. */
 export const sessionCloseMs = 2_000;
-/** Targets whose refused fields are remembered, the fields of each, and how long, in ms. */
-export const refusingTargetsMax = 1_000;
-export const refusedFieldsMax = 32;
-export const refusedFieldsMs = 3_600_000;
+/** Targets whose repairs are remembered, the repairs of each, and how long, in ms. */
+export const learnedTargetsMax = 1_000;
+export const learnedRepairsMax = 32;
+export const learnedRepairsMs = 3_600_000;
 
 /** How long a session's binding lasts after its last use. */
 export const bindingMs = 3_600_000;

@@ -51,7 +51,7 @@ import { Bindings } from "./routing/bindings.ts";
 import { CircuitBreakers } from "./routing/circuit-breakers.ts";
 import { ContentTimes } from "./routing/content-times.ts";
 import { Credentials } from "./routing/credentials.ts";
-import { RefusedFields } from "./routing/refused-fields.ts";
+import { LearnedRepairs } from "./routing/learned-repairs.ts";
 import { Routing } from "./routing/routing.ts";
 import { Slots } from "./routing/slots.ts";
 import { TargetMeasures } from "./routing/target-measures.ts";
@@ -193,7 +193,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     upstreams,
     routing: routing.routing,
     bindings,
-    refusedFields: new RefusedFields(),
+    learnedRepairs: new LearnedRepairs(),
     contentTimes,
     targetMeasures,
     preparationThread,

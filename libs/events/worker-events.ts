@@ -126,7 +126,7 @@ export interface WorkerEvents {
   circuitBreakerOpened: { target: string; openMs: number };
   circuitBreakerClosed: { target: string };
   /** The target answered without fields that it had refused, so later requests go without them. */
-  fieldsRefused: { attempt: AttemptInfo; call: CallInfo; fields: readonly string[] };
+  repairsLearned: { attempt: AttemptInfo; call: CallInfo; repairs: readonly Repair[] };
   /** The answer is complete, or nobody waits for it any more. */
   upstreamCallEnded: {
     attempt: AttemptInfo;

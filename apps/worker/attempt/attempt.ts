@@ -64,7 +64,7 @@ import { Preparation, type PreparationThread } from "../preparation/preparation.
 import { SessionRoute, unbound } from "../routing/affinity.ts";
 import type { Bindings } from "../routing/bindings.ts";
 import type { ContentTimes } from "../routing/content-times.ts";
-import type { RefusedFields } from "../routing/refused-fields.ts";
+import type { LearnedRepairs } from "../routing/learned-repairs.ts";
 import { classifyFailure, type FailureClass, outcomeOf, RetryState } from "../routing/retry-state.ts";
 import { type Candidate, candidatesOf, drawnOrder, mirrorOf, orderWithStrategies } from "../routing/route.ts";
 import type { CallOutcome, Permit, Routing } from "../routing/routing.ts";
@@ -88,7 +88,7 @@ export interface AttemptDeps {
   upstreams: Upstreams;
   routing: Routing;
   bindings: Pick<Bindings, "placeOf" | "bind">;
-  refusedFields: RefusedFields;
+  learnedRepairs: LearnedRepairs;
   contentTimes: ContentTimes;
   targetMeasures: Pick<TargetMeasures, "ranked">;
   preparationThread: PreparationThread;
@@ -427,8 +427,7 @@ export class Attempt {
         upstream,
         name: target.model,
         promptCache: target.promptCache ?? model.promptCache,
-        repairs: retryState.repairsFor(candidate),
-        refusedFields: this.#deps.refusedFields.of(key, this.#deps.clock.now()),
+        repairs: [...this.#deps.learnedRepairs.of(key, this.#deps.clock.now()), ...retryState.repairsFor(candidate)],
         preparation: this.#preparation,
         attachments: this.#attachments,
         // This attempt's own answer so far; the job has the part that an earlier attempt delivered.
@@ -563,17 +562,13 @@ export class Attempt {
     } else if (step.kind === "end") this.#answered(call);
   }
 
-  /**
-   * The target answers a request without fields that it had refused: later requests go without them
-   * at once.
-   */
+  /** The target answers a repaired request: later ones have the lasting repairs at once. */
   #learnFrom({ candidate, info }: TargetCall): void {
-    const repairs = this.#request?.retryState.repairsFor(candidate);
-    if (repairs === undefined || repairs.length === 0) return;
-    const fields = repairs.flatMap((repair) => (repair.kind === "omit" && repair.isLasting ? repair.fields : []));
-    if (fields.length === 0) return;
-    this.#deps.refusedFields.learn(candidate.key, fields, this.#deps.clock.now());
-    this.#deps.events.emit("fieldsRefused", { attempt: this.#info, call: info, fields });
+    const { learnedRepairs, clock, events } = this.#deps;
+    const repairs = this.#request?.retryState.repairsFor(candidate).filter(({ isLasting }) => isLasting === true) ?? [];
+    if (repairs.length === 0) return;
+    learnedRepairs.learn(candidate.key, repairs, clock.now());
+    events.emit("repairsLearned", { attempt: this.#info, call: info, repairs });
   }
 
   /** A large whole answer is read in a thread. */

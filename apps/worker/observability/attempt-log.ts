@@ -19,10 +19,15 @@ export function createAttemptLog(log: Logger, clock: Clock): Subscriber<WorkerEv
       log.warn({ target, openMs: Math.round(openMs) }, "a circuit breaker opened, because calls of its target fail"),
     circuitBreakerClosed: ({ target }) =>
       log.warn({ target }, "a circuit breaker closed, because a call of its target succeeded"),
-    fieldsRefused: ({ attempt, call, fields }) =>
+    repairsLearned: ({ attempt, call, repairs }) =>
       log.warn(
-        { generation: attempt.generation, ...traceFieldOf(attempt), target: call.target, fields },
-        "a target refuses fields, which requests to it do without for an hour; `omits` of its upstream avoids the first refusal",
+        {
+          generation: attempt.generation,
+          ...traceFieldOf(attempt),
+          target: call.target,
+          repairs: repairs.flatMap((repair) => (repair.kind === "omit" ? repair.fields : repair.kind)),
+        },
+        "a target refused a request and took it repaired: requests of the next hour are repaired at once; `omits` of its upstream avoids the first refusal of fields",
       ),
     ended(event) {
       failedCalls.ended(event);

@@ -112,10 +112,8 @@ export interface ExchangeInput {
   /** The upstream's name of the model. */
   name: string;
   promptCache: CatalogueModel["promptCache"];
-  /** Changes of the request that this target asked for by refusing it. */
+  /** Changes of the request that this target asked for by refusing it, or requests like it. */
   repairs: readonly Repair[];
-  /** Fields that this target refused lately, besides those of its upstream's settings. */
-  refusedFields: readonly string[];
   preparation: Preparation;
   attachments: RequestAttachments;
   /** The answer so far, from an earlier target of this attempt. */
@@ -176,14 +174,10 @@ export function preparedFor(
 }
 
 /** The paths of all fields that the target gets none of. */
-const omitsOf = ({ upstream, repairs, refusedFields }: ExchangeInput): readonly string[] =>
-  repairs.length === 0 && refusedFields.length === 0
+const omitsOf = ({ upstream, repairs }: ExchangeInput): readonly string[] =>
+  repairs.length === 0
     ? upstream.omits
-    : [
-        ...upstream.omits,
-        ...refusedFields,
-        ...repairs.flatMap((repair) => (repair.kind === "omit" ? repair.fields : [])),
-      ];
+    : [...upstream.omits, ...repairs.flatMap((repair) => (repair.kind === "omit" ? repair.fields : []))];
 
 /** Throws a Refusal for a request that the upstream can't serve. */
 export function answerExchangeOf(input: ExchangeInput): Promise<Exchanged> {

@@ -36,10 +36,12 @@ export const repairKinds = [...plainRepairs, "omit"] as const;
  *   requests.
  * - `format`: an instruction asks for the JSON schema of the answer.
  * - `omit`: fields that only optimise, or that newer models dropped, are left out (see
- *   omitted-fields.ts). Lasting ones are left out of later requests too.
+ *   omitted-fields.ts).
+ *
+ * Later requests to the target have the lasting ones at once.
  */
 export type Repair =
-  | { kind: (typeof plainRepairs)[number] }
+  | { kind: (typeof plainRepairs)[number]; isLasting?: true }
   | { kind: "omit"; fields: readonly string[]; isLasting: boolean };
 
 /** The most repairs of one request for one target. */
@@ -83,6 +85,12 @@ const rules: readonly Rule[] = [
     repair: { kind: "ending" },
     words:
       /support assistant message prefill|prefilling assistant messages|conversation must end with a user|expected last role[^.]{0,80}got assistant|requests (?:ends? with a user role|ending with a model turn)/i,
+  },
+  {
+    // Servers of Anthropic's format without its instructions among the messages.
+    repair: { kind: "turns", isLasting: true },
+    words:
+      /role\S{0,3} unknown variant `system`, expected `user` or `assistant`|role\S{0,3} input should be 'user' or 'assistant'/i,
   },
   {
     repair: { kind: "turns" },

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { GenerationJob } from "#relay/job.ts";
 import { ContentTimes } from "../../../apps/worker/routing/content-times.ts";
-import { RefusedFields } from "../../../apps/worker/routing/refused-fields.ts";
+import { LearnedRepairs } from "../../../apps/worker/routing/learned-repairs.ts";
 import {
   delta,
   done,
@@ -309,7 +309,7 @@ test("a whole answer is never given up while it grows", async () => {
 test("a silent target is left after ten seconds while another one is left, and gets longer once its answers have taken longer", async () => {
   const contentTimes = new ContentTimes();
   const silentMs = async () => {
-    const { attempt, called, time } = startAttempt(twoTargets, {}, new RefusedFields(), contentTimes);
+    const { attempt, called, time } = startAttempt(twoTargets, {}, new LearnedRepairs(), contentTimes);
     const call = await called(1);
     call.head(200, streamHead);
     const startedAt = time.now;
@@ -488,8 +488,8 @@ test("a request is shaped by the traits that the catalogue sets, and by the defa
 test("a field that only optimises and that a target refuses is left out, once for this request and at once for later ones", async () => {
   const body =
     '{"model":"m","stream":true,"prompt_cache_key":"k","user":"u","messages":[{"role":"user","content":"hello"}]}';
-  const refusedFields = new RefusedFields();
-  const { called, failure, events, text } = startAttempt(oneTarget, { body }, refusedFields);
+  const learnedRepairs = new LearnedRepairs();
+  const { called, failure, events, text } = startAttempt(oneTarget, { body }, learnedRepairs);
   const first = await called(1);
   first.head(400, {});
   first.data(
@@ -506,11 +506,11 @@ test("a field that only optimises and that a target refuses is left out, once fo
   assert.match(text(), /hello/);
   assert.equal(failure(), null);
   assert.deepEqual(
-    events.flatMap((event) => (event.kind === "fieldsRefused" ? [event.fields] : [])),
-    [["prompt_cache_key"]],
+    events.flatMap((event) => (event.kind === "repairsLearned" ? event.repairs : [])),
+    [{ kind: "omit", fields: ["prompt_cache_key"], isLasting: true }],
   );
 
-  const later = startAttempt(oneTarget, { body }, refusedFields);
+  const later = startAttempt(oneTarget, { body }, learnedRepairs);
   assert.equal(JSON.parse(String((await later.called(1)).request.body)).prompt_cache_key, undefined);
 
   const without = startAttempt(oneTarget);
@@ -519,6 +519,52 @@ test("a field that only optimises and that a target refuses is left out, once fo
   only.data(Buffer.from('{"error":{"message":"Unsupported parameter: \'temperature\'","param":"temperature"}}'));
   only.end();
   assert.equal(without.failure().code, "invalid_request");
+});
+
+test("instructions among the messages go as text to a server that refuses them, at once after the first refusal", async () => {
+  const system = { role: "system", content: "Be brief." };
+  const body = JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "hello" }, system] });
+  const job = { body, dialect: "anthropic-messages", framing: "whole" } as const;
+  const model = "route: [{ upstream: messages, model: m }]";
+  const answer = { type: "message", role: "assistant", content: [], model: "m", stop_reason: "end_turn", usage: {} };
+  // https://github.com/deepseek-ai/awesome-deepseek-integration/issues/639,
+  // https://github.com/QwenLM/Qwen/issues/2244 and https://github.com/zai-org/GLM-5/issues/74
+  const refusals: [status: number, refusal: object][] = [
+    [400, { error: { message: "messages[1].role: unknown variant `system`, expected `user` or `assistant`" } }],
+    [
+      422,
+      {
+        detail: [
+          {
+            type: "literal_error",
+            loc: ["body", "messages", 1, "role"],
+            msg: "Input should be 'user' or 'assistant'",
+            input: "system",
+          },
+        ],
+      },
+    ],
+  ];
+  for (const [status, refusal] of refusals) {
+    const learnedRepairs = new LearnedRepairs();
+    const { called, failure } = startAttempt(model, job, learnedRepairs);
+    const rolesOf = ({ request }: { request: { body?: unknown } }) =>
+      JSON.parse(String(request.body)).messages.map(({ role }: { role: string }) => role);
+    const first = await called(1);
+    assert.deepEqual(rolesOf(first), ["user", "system"]);
+    first.head(status, {});
+    first.data(Buffer.from(JSON.stringify(refusal)));
+    first.end();
+    const second = await called(2);
+    assert.deepEqual(rolesOf(second), ["user", "user"]);
+    second.head(200, whole);
+    second.data(Buffer.from(JSON.stringify(answer)));
+    second.end();
+    assert.equal(failure(), null);
+    const later = startAttempt(model, job, learnedRepairs);
+    assert.deepEqual(rolesOf(await later.called(1)), ["user", "user"]);
+    later.attempt.abort();
+  }
 });
 
 test("functions beside reasoning go to the endpoint of Responses, if the upstream has it, and else without reasoning", async () => {

@@ -8,7 +8,7 @@ import { decodeData, type GenerationJob } from "#relay/job.ts";
 import { AnswerMemory } from "../../../apps/worker/answer/answer-memory.ts";
 import { Attempt, type AttemptDeps } from "../../../apps/worker/attempt/attempt.ts";
 import { ContentTimes } from "../../../apps/worker/routing/content-times.ts";
-import { RefusedFields } from "../../../apps/worker/routing/refused-fields.ts";
+import { LearnedRepairs } from "../../../apps/worker/routing/learned-repairs.ts";
 import type { Candidate } from "../../../apps/worker/routing/route.ts";
 import type { CallOutcome } from "../../../apps/worker/routing/routing.ts";
 import type { UpstreamHandlers } from "../../../apps/worker/upstream/pooled-call.ts";
@@ -72,7 +72,7 @@ const kinds = [
   "firstContent",
   "chunk",
   "upstreamCallFailed",
-  "fieldsRefused",
+  "repairsLearned",
   "upstreamCallEnded",
   "settled",
   "ended",
@@ -82,7 +82,7 @@ const kinds = [
 export function startAttempt(
   model: string,
   more: Partial<GenerationJob> = {},
-  refusedFields = new RefusedFields(),
+  learnedRepairs = new LearnedRepairs(),
   contentTimes = new ContentTimes(),
 ) {
   const catalogue = catalogueOf(model);
@@ -119,7 +119,7 @@ export function startAttempt(
       permit: async () => ({ kind: "permitted", credential: undefined, answered() {}, leave() {} }),
       ended: ({ key }: { key: string }, _permit: unknown, outcome: CallOutcome) => outcomes.push(`${key} ${outcome}`),
     },
-    refusedFields,
+    learnedRepairs,
     contentTimes,
     targetMeasures: { ranked: (neighbours: readonly Candidate[]) => [...neighbours] },
     answerMemory,
