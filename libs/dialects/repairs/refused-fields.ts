@@ -118,6 +118,11 @@ const contexts = [
   /context length is (?<window>\d{1,9}) tokens(?: and|\. However,) your request has (?<all>\d{1,9}) input tokens/i,
   /context limit: (?<all>\d{1,9}) \+ \d{1,9} > (?<window>\d{1,9})/i,
 ];
+/**
+ * OpenRouter compares the account's credits with the most output that the request allows, or that
+ * the model has where it names no limit: https://openrouter.ai/docs/api-reference/limits
+ */
+const affordable = /^this request requires more credits, or fewer max_tokens[\s\S]{0,100}can only afford (\d{1,9})/i;
 /** An agent does better to shorten its conversation than to get less output. */
 const remainderMin = 1_024;
 
@@ -148,6 +153,12 @@ export function shorterOutputOf(message: string): RefusedFields | undefined {
     if (most >= remainderMin) return { fields: outputUpTo(most), isLasting: false };
   }
   return undefined;
+}
+
+/** For an account whose credits pay for a part of the output. */
+export function affordableOutputOf(message: string): RefusedFields | undefined {
+  const most = Number(affordable.exec(message)?.[1]);
+  return most >= remainderMin ? { fields: [...outputUpTo(most), `max_tokens:=${most}`], isLasting: false } : undefined;
 }
 
 /**

@@ -4,7 +4,7 @@
  * upstream refuses are never changed by these rules.
  */
 import type { UpstreamError } from "../errors.ts";
-import { refusedFieldsOf, shorterOutputOf } from "./refused-fields.ts";
+import { affordableOutputOf, type RefusedFields, refusedFieldsOf, shorterOutputOf } from "./refused-fields.ts";
 
 const plainRepairs = [
   "companions",
@@ -113,14 +113,16 @@ const statuses = [400, 404, 409, 422, 500];
  */
 export function repairOf(status: number, error: UpstreamError): Repair | undefined {
   const { message, code, type, means } = error;
+  if (status === 402) return omission(affordableOutputOf(message));
   if (!statuses.includes(status)) return undefined;
   const shorter = means === "context_too_long" ? shorterOutputOf(message) : undefined;
-  if (shorter !== undefined) return { kind: "omit", ...shorter };
+  if (shorter !== undefined) return omission(shorter);
   if (means !== undefined && means !== "invalid_request") return undefined;
   const rule = rules.find(
     ({ names, words }) => names?.test(code ?? "") || names?.test(type ?? "") || words.test(message),
   );
   if (rule !== undefined) return rule.repair;
-  const refused = status === 400 || status === 422 ? refusedFieldsOf(error) : undefined;
-  return refused && { kind: "omit", ...refused };
+  return status === 400 || status === 422 ? omission(refusedFieldsOf(error)) : undefined;
 }
+
+const omission = (refused: RefusedFields | undefined): Repair | undefined => refused && { kind: "omit", ...refused };

@@ -567,6 +567,32 @@ test("instructions among the messages go as text to a server that refuses them, 
   }
 });
 
+test("an account whose credits pay for a part of the output gets that part", async () => {
+  // https://github.com/can1357/oh-my-pi/issues/9569, https://github.com/anomalyco/opencode/issues/12219
+  const cases: [more: object, affordable: number, sent: object | undefined][] = [
+    [{ max_tokens: 32_000 }, 27_342, { max_tokens: 27_342 }],
+    [{}, 30_104, { max_tokens: 30_104 }],
+    [{ max_completion_tokens: 32_000 }, 2_000, { max_completion_tokens: 2_000, max_tokens: 2_000 }],
+    [{ max_tokens: 4_096 }, 222, undefined],
+    [{ max_tokens: 32_000 }, 0, undefined],
+  ];
+  for (const [more, affordable, sent] of cases) {
+    const body = JSON.stringify({ model: "m", stream: true, ...more, messages: [{ role: "user", content: "hello" }] });
+    const { called, failure, attempt } = startAttempt(oneTarget, { body });
+    const first = await called(1);
+    const message = `This request requires more credits, or fewer max_tokens. You requested up to 32000 tokens, but can only afford ${affordable}. To increase, visit https://openrouter.ai/settings/credits and upgrade to a paid account`;
+    first.head(402, {});
+    first.data(Buffer.from(JSON.stringify({ error: { message, code: 402, metadata: { provider_name: null } } })));
+    first.end();
+    if (sent === undefined) assert.notEqual(failure(), null);
+    else {
+      const { model: _m, stream: _s, messages: _c, ...limits } = JSON.parse(String((await called(2)).request.body));
+      assert.deepEqual(limits, { ...sent, stream_options: { include_usage: true } });
+    }
+    attempt.abort();
+  }
+});
+
 test("functions beside reasoning go to the endpoint of Responses, if the upstream has it, and else without reasoning", async () => {
   const functions = [{ type: "function", function: { name: "f", parameters: { type: "object", properties: {} } } }];
   const bodyOf = (more: object) =>
