@@ -2,16 +2,18 @@
 import { jsonBytesOf } from "#wire/json/parse.ts";
 import { type Change, isEmptyObject, withElements, withMembers, withValues } from "#wire/json/spans.ts";
 
-/** Where a request may have cache marks. */
+/** Where a request may have cache marks; those that matter least come first. */
 const markedPlaces = [
+  "messages.content.content.",
+  "messages.content.",
+  "messages.",
   "",
   "system.",
   "tools.",
-  "messages.content.",
-  "messages.content.content.",
-  "messages.",
   "tools.function.",
 ];
+/** https://platform.claude.com/docs/en/build-with-claude/prompt-caching#what-can-be-cached */
+const cacheMarksMax = 4;
 
 /**
  * The bytes without the fields at these paths: the names of members, separated by dots, through
@@ -24,6 +26,7 @@ const markedPlaces = [
 export const withoutFields = (bytes: Buffer, paths: readonly string[]) =>
   paths.flatMap(placesOf).reduce((kept, path) => {
     if (path === loneSurrogates) return withoutLoneSurrogates(kept);
+    if (path === spareCacheMarks) return withoutSpareCacheMarks(kept);
     const assigned = path.indexOf(":=");
     if (assigned > 0) return withValues(kept, { [path.slice(0, assigned)]: Buffer.from(path.slice(assigned + 2)) });
     const [names = "", value] = path.split("=");
@@ -43,6 +46,7 @@ const placesOf = (path: string) =>
       : [path];
 
 const openBracket = 0x5b;
+const isObjectText = (bytes: Buffer) => bytes[0] === 0x7b;
 
 /** The bytes with the members at a path changed, through lists. */
 export function withMembersAt(bytes: Buffer, [name, ...others]: readonly string[], change: Change): Buffer {
@@ -54,6 +58,24 @@ export function withMembersAt(bytes: Buffer, [name, ...others]: readonly string[
     const kept = withMembersAt(member, others, change);
     return kept !== member && isEmptyObject(kept) ? undefined : kept;
   });
+}
+
+/** Stands for cache marks beyond the most that Anthropic takes: the earliest of the messages. */
+export const spareCacheMarks = "spare cache marks";
+
+function withoutSpareCacheMarks(bytes: Buffer): Buffer {
+  if (!bytes.includes('"cache_control"')) return bytes;
+  const paths = markedPlaces.map((place) => `${place}cache_control`.split("."));
+  let spare = -cacheMarksMax;
+  const count: Change = (mark) => {
+    if (isObjectText(mark)) spare++;
+    return mark;
+  };
+  for (const path of paths) withMembersAt(bytes, path, count);
+  return paths.reduce(
+    (kept, path) => withMembersAt(kept, path, (mark) => (isObjectText(mark) && spare-- > 0 ? undefined : mark)),
+    bytes,
+  );
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 import type { UpstreamError } from "../errors.ts";
 import { tokensMaxPaths } from "../neutral/tokens-max.ts";
-import { betaPath, loneSurrogates } from "./omitted-fields.ts";
+import { betaPath, loneSurrogates, spareCacheMarks } from "./omitted-fields.ts";
 
 /** The paths that may be removed (see omitted-fields.ts). */
 const paths = [
@@ -107,6 +107,7 @@ const wholeRefusals: readonly (readonly [words: RegExp, fields: readonly string[
   [/effort: input should be/i, efforts, false],
   [/surrogate|unexpected end of hex escape/i, [loneSurrogates], true],
   [/invalid beta flag/i, [betaPath], false],
+  [/maximum of 4 blocks with [`'"]?cache_control/i, [spareCacheMarks], true],
 ];
 
 /** The largest accepted number of output tokens. */

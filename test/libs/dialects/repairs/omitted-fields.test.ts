@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseCatalogue } from "#catalogue/load.ts";
-import { loneSurrogates, withoutFields } from "#dialects/repairs/omitted-fields.ts";
+import { loneSurrogates, spareCacheMarks, withoutFields } from "#dialects/repairs/omitted-fields.ts";
 import { refusedFieldsOf } from "#dialects/repairs/refused-fields.ts";
 import { repairOf } from "#dialects/repairs/repairs.ts";
 import { strictnessOf, upstreamRules } from "#dialects/repairs/strict-upstreams.ts";
@@ -215,6 +215,45 @@ test("an output that does not fit the context beside the prompt is shortened, if
       message,
     );
   }
+});
+
+test("cache marks beyond four go once Anthropic refused them, the earliest of the messages first", () => {
+  // https://github.com/Wei-Shaw/sub2api/issues/176, https://github.com/envoyproxy/ai-gateway/pull/1712
+  const message = "A maximum of 4 blocks with cache_control may be provided. Found 5.";
+  const repair = repairOf(400, upstreamErrorOf({ type: "error", error: { type: "invalid_request_error", message } }));
+  assert.deepEqual(repair, { kind: "omit", fields: [spareCacheMarks], isLasting: true });
+  const part = (text: string, isMarked: boolean) => ({
+    type: "text",
+    text,
+    ...(isMarked && { cache_control: { type: "ephemeral" } }),
+  });
+  const bodyOf = (marks: { tool: number; system: number; results: number; turns: number[] }) =>
+    JSON.stringify({
+      tools: Array.from({ length: marks.tool }, (_, at) => ({ name: `t${at}`, ...part("", true) })),
+      system: Array.from({ length: marks.system }, () => part("s", true)),
+      messages: [
+        ...marks.turns.map((isMarked) => ({ role: "user", content: [part("cache_control", isMarked === 1)] })),
+        {
+          role: "user",
+          content: [{ type: "tool_result", content: Array.from({ length: marks.results }, () => part("r", true)) }],
+        },
+      ],
+    });
+  const cases: [Parameters<typeof bodyOf>[0], Parameters<typeof bodyOf>[0] | undefined][] = [
+    [
+      { tool: 1, system: 2, results: 0, turns: [1, 1, 1] },
+      { tool: 1, system: 2, results: 0, turns: [0, 0, 1] },
+    ],
+    [{ tool: 1, system: 1, results: 0, turns: [1, 1] }, undefined],
+    [{ tool: 0, system: 0, results: 0, turns: [] }, undefined],
+  ];
+  for (const [sent, kept] of cases) assert.equal(without(bodyOf(sent), spareCacheMarks), bodyOf(kept ?? sent));
+  const withNulls =
+    '{"messages":[{"cache_control":null},{"cache_control":null}],"cache_control":{},"tools":[{"cache_control":{}},{"cache_control":{}},{"cache_control":{}}]}';
+  assert.equal(without(withNulls, spareCacheMarks), withNulls);
+  const deep = JSON.parse(without(bodyOf({ tool: 1, system: 2, results: 2, turns: [1] }), spareCacheMarks));
+  assert.equal(JSON.stringify(deep).match(/"cache_control":/g)?.length, 4);
+  assert.ok(deep.messages[0].content[0].cache_control);
 });
 
 test("halves of characters are replaced once a strict parser refused them", () => {
