@@ -53,6 +53,8 @@ interface Announced {
   briefSlots: number;
   freedSlots: number;
   at: number;
+  /** Workers that started together do not know each other yet. */
+  isFirst: boolean;
   /** It is valid until the next one of an idle worker. */
   isIdle: boolean;
   heartbeatsAgo: number;
@@ -109,7 +111,7 @@ export class WorkerQueues {
   #shareLeftOf(queue: JobWorker): number {
     const { name, usedSlots } = queue;
     const last = this.#announced.get(queue);
-    if (last === undefined) return shareMin - usedSlots;
+    if (last === undefined || last.isFirst) return shareMin - usedSlots;
     const lasting = Math.max(0, usedSlots - last.briefSlots);
     if (!this.#shared.has(name) || (lasting === 0 && usedSlots > 0)) return Number.POSITIVE_INFINITY;
     const share = this.#deps.shareFactor * (last.othersLastingSlots + lasting) * last.slotsPart;
@@ -255,7 +257,8 @@ export class WorkerQueues {
     const briefSlots = this.#briefSlotsOf(queue, this.#announced.get(queue));
     const lastingSlots = Math.max(0, usedSlots - briefSlots);
     const lifeMs = isIdle ? idleAnnouncementLifeMs : announcementLifeMs;
-    const own = { slots, briefSlots, freedSlots, at: now(), isIdle, heartbeatsAgo: 0 };
+    const isFirst = !this.#announced.has(queue);
+    const own = { slots, briefSlots, freedSlots, at: now(), isFirst, isIdle, heartbeatsAgo: 0 };
     try {
       const load = await slotBoard.announce(name, { slots, usedSlots, lastingSlots, running: 0, lifeMs });
       const othersLastingSlots = load.lastingSlots - lastingSlots;
