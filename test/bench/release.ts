@@ -24,6 +24,15 @@ function lastRelease(): string {
   }
 }
 
+/** The commit that added a file; undefined if it is not in this repository's history. */
+export function firstWith(path: string): string | undefined {
+  try {
+    return git("log", "--diff-filter=A", "--format=%h", "--", path).split("\n").at(-1) || undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * The checkout `beside`, or a worktree of `release` in a temporary directory, which ends with this
  * process; by default the last release.

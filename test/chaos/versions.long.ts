@@ -1,15 +1,16 @@
 /**
- * This checkout and the last release at one Redis and one database: every combination, and an
- * upgrade under load that is taken back. `SLUICE_RELEASE` names another commit.
+ * This checkout and an earlier one at one Redis and one database: every combination, and an upgrade
+ * under load that is taken back. `SLUICE_RELEASE` names the earlier commit, such as the last
+ * release; by default it is the first whose processes number their protocol.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { earlierVersion } from "../bench/release.ts";
+import { earlierVersion, firstWith } from "../bench/release.ts";
 import { catalogueOf, type Gateway, type Role, startGateway, startRole } from "../support/gateway.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { RollingLoad, rollingModels } from "./rolling-load.ts";
 
-const release = process.env.SLUICE_RELEASE;
+const release = process.env.SLUICE_RELEASE ?? firstWith("libs/service/protocol.ts");
 const earlier = earlierVersion(release === undefined ? {} : { release });
 const skip = earlier.kind === "absent" ? earlier.reason : false;
 
