@@ -1,7 +1,7 @@
 /**
  * This checkout and an earlier one at one Redis and one database: every combination, and an upgrade
  * under load that is taken back. `SLUICE_RELEASE` names the earlier commit, such as the last
- * release; by default it is the first whose processes number their protocol.
+ * release; by default it is the first that had this test, which every version of protocol 1 works with.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -10,7 +10,7 @@ import { catalogueOf, type Gateway, type Role, startGateway, startRole } from ".
 import { startPostgres } from "../support/postgres.ts";
 import { RollingLoad, rollingModels } from "./rolling-load.ts";
 
-const release = process.env.SLUICE_RELEASE ?? firstWith("libs/service/protocol.ts");
+const release = process.env.SLUICE_RELEASE ?? firstWith("test/chaos/versions.long.ts");
 const earlier = earlierVersion(release === undefined ? {} : { release });
 const skip = earlier.kind === "absent" ? earlier.reason : false;
 
