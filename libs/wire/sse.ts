@@ -1,9 +1,12 @@
 /**
  * Reads server-sent events from bytes split anywhere, with any line ending
- * (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream). Each
+ * (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream), and two
+ * habits of servers: a field named `error`, and events without a blank line between them. Each
  * dialect writes its own events.
  */
 import { dataLinesMax, loosePartsMax } from "./bounds.ts";
+import { closeBrace, openBrace } from "./json/bytes.ts";
+import { parsedObject } from "./json/parse.ts";
 
 export interface SseEvent {
   /** The last `event:` field; undefined if there was none. */
@@ -131,18 +134,34 @@ export class SseReader {
       this.#blankLine(events);
       return;
     }
-    if (isField(line, "data")) {
-      const value = fieldValueOf(line, "data");
-      if (this.#data.length > 0) this.#data.push(lineFeedByte);
-      this.#data.push(value);
-      this.#dataBytes += value.length + 1;
-      if (this.#dataBytes > this.#eventBytesMax)
-        throw new SseEventTooLarge(`an event of more than ${this.#eventBytesMax} bytes`);
-      if (++this.#dataLines > dataLinesMax)
-        throw new SseEventTooLarge(`an event of more than ${dataLinesMax} data lines`);
-    } else if (isField(line, "event")) this.#event = fieldValueOf(line, "event").toString("utf8");
+    if (isField(line, "data")) this.#addData(fieldValueOf(line, "data"), events);
+    else if (isField(line, "event")) this.#event = fieldValueOf(line, "event").toString("utf8");
+    // llama.cpp wrote it until 2025. https://github.com/coddy-project/coddy-agent/pull/106
+    else if (isField(line, "error") && line.length > "error".length) {
+      this.#addData(fieldValueOf(line, "error"), events);
+      this.#event = "error";
+    }
+  }
+
+  #addData(value: Buffer, events: SseEvent[]): void {
+    if (this.#data.length === 1 && this.#event === undefined && isWhole(this.#data[0] as Buffer))
+      this.#blankLine(events);
+    if (this.#data.length > 0) this.#data.push(lineFeedByte);
+    this.#data.push(value);
+    this.#dataBytes += value.length + 1;
+    if (this.#dataBytes > this.#eventBytesMax)
+      throw new SseEventTooLarge(`an event of more than ${this.#eventBytesMax} bytes`);
+    if (++this.#dataLines > dataLinesMax)
+      throw new SseEventTooLarge(`an event of more than ${dataLinesMax} data lines`);
   }
 }
+
+/**
+ * True for a JSON object, which no further line can continue: it is an event of its own, from a
+ * server that writes no blank line after it. https://github.com/anomalyco/opencode/issues/27365
+ */
+const isWhole = (line: Buffer) =>
+  line[0] === openBrace && line.at(-1) === closeBrace && parsedObject(line) !== undefined;
 
 /** True for a line with this field's name, alone or followed by a colon. */
 function isField(line: Buffer, name: string): boolean {

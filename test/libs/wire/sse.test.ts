@@ -16,7 +16,7 @@ function eventsOf(chunks: Iterable<Buffer>): { event: string | undefined; data: 
 
 /**
  * The same by the specification's words, on the whole text at once; but for its end, which
- * completes the last event.
+ * completes the last event, for an object without a blank line after it, and for `error`.
  */
 function expectedEventsOf(bytes: Buffer): { event: string | undefined; data: string }[] {
   const events: { event: string | undefined; data: string }[] = [];
@@ -31,7 +31,11 @@ function expectedEventsOf(bytes: Buffer): { event: string | undefined; data: str
       continue;
     }
     const [, field, value] = /^([^:]*):? ?([\s\S]*)$/.exec(line) ?? [];
-    if (field === "data") data.push(value ?? "");
+    if (field === "data" || line.startsWith("error:")) {
+      if (data.length === 1 && data[0] === "{}" && event === undefined) events.push({ event, data: data.pop() ?? "" });
+      data.push(value ?? "");
+      if (field === "error") event = "error";
+    }
     if (field === "event") event = Buffer.from(value ?? "", "latin1").toString("utf8");
   }
   return events;
@@ -57,6 +61,8 @@ const lines = fc.constantFrom(
   ":",
   "event: error",
   "event:ping",
+  "error: x",
+  "error",
   "id: 7",
   "",
   "\uFEFFdata: é😀",
@@ -97,6 +103,25 @@ test("an event is complete with its blank line, without waiting for more bytes",
   assert.equal(reader.push(Buffer.from("data: 2\r\r")).length, 1);
   assert.deepEqual(reader.push(Buffer.from("\n")), []);
   assert.deepEqual(reader.end(), []);
+});
+
+test("objects without a blank line between them are events, an object over several lines is one, and a field named error is an event of that name", () => {
+  const read = (text: string) => eventsOf([Buffer.from(text)]).map(({ event, data }) => [event, data]);
+  assert.deepEqual(read('data: {"a":1}\ndata: {"b":2}\ndata:{"c":3}\ndata: [DONE]\n'), [
+    [undefined, '{"a":1}'],
+    [undefined, '{"b":2}'],
+    [undefined, '{"c":3}'],
+    [undefined, "[DONE]"],
+  ]);
+  assert.deepEqual(read('data: {"a":{}\ndata: }\n\ndata: {\ndata: "b": {}\ndata: }\n\n'), [
+    [undefined, '{"a":{}\n}'],
+    [undefined, '{\n"b": {}\n}'],
+  ]);
+  assert.deepEqual(read('data: {"a":1}\n\nerror: {"code":400}\n\ndata: [DONE]\n\n'), [
+    [undefined, '{"a":1}'],
+    ["error", '{"code":400}'],
+    [undefined, "[DONE]"],
+  ]);
 });
 
 test("an event above the size bound is rejected, however it is split into lines and chunks", () => {
