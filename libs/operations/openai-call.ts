@@ -4,7 +4,7 @@
  */
 import type { WholeAnswer, WireRequest } from "#dialects/codec.ts";
 import { withMember } from "#dialects/relay/verbatim.ts";
-import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
+import { isErrorBody, upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
 import { type JsonObject, jsonBytesOf, objectOf } from "#wire/json/parse.ts";
 import { withValues } from "#wire/json/spans.ts";
@@ -39,9 +39,7 @@ export const namedAnswerOf = (bytes: Buffer, model: string) => withMember(bytes,
 
 /** The error in a body with a success status, or a body that is no answer. */
 export const errorIn = (body: JsonObject | undefined): WholeAnswer =>
-  body?.error === undefined || body.error === null
-    ? { kind: "malformed" }
-    : { kind: "error", error: upstreamErrorOf(body) };
+  body !== undefined && isErrorBody(body) ? { kind: "error", error: upstreamErrorOf(body) } : { kind: "malformed" };
 
 /** Tokens as servers of these formats report them; undefined if there are none. */
 export function reportedUsageOf(value: unknown): Usage | undefined {

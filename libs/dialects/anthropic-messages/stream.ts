@@ -3,7 +3,7 @@
  * https://platform.claude.com/docs/en/build-with-claude/streaming
  */
 
-import { isObject, type JsonObject, jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { BlockSequence, type MadeBlock } from "../neutral/block-sequence.ts";
@@ -12,6 +12,7 @@ import { type BlockStart, type ContentEvent, endWith, type Finish, type Signatur
 import { unshownText } from "../neutral/unshown.ts";
 import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
 import { EventDecoder } from "../relay/event-decoder.ts";
+import { isErrorBody } from "../upstream-errors/upstream-errors.ts";
 import { plainUsageOf, type Usage } from "../usage.ts";
 import {
   blockOf,
@@ -100,7 +101,7 @@ export class MessagesDecoder extends EventDecoder {
       case "error":
         return this.fail(upstreamErrorOf(body));
       default:
-        if (isObject(body.error)) return this.fail(upstreamErrorOf(body));
+        if (isErrorBody(body)) return this.fail(upstreamErrorOf(body));
     }
   }
 

@@ -26,6 +26,7 @@ import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher, withMe
 import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../relay/verbatim-attachments.ts";
 import { withMembersAt, withoutFields } from "../repairs/omitted-fields.ts";
 import { fittedSchema } from "../schema/tool-schemas.ts";
+import { isErrorBody } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { UsageReader, upstreamErrorOf, usageBodyOf } from "./answer.ts";
 import { thinkingInstead, withoutForeignThoughts, withoutSystemTurns, withoutThoughts } from "./foreign.ts";
@@ -205,7 +206,7 @@ class MessagesWatcher extends Watcher {
       case "error":
         return failedWith(upstreamErrorOf(value));
       default:
-        return isPresent(value.error) ? failedWith(upstreamErrorOf(value)) : relayed(type, data, false);
+        return isErrorBody(value) ? failedWith(upstreamErrorOf(value)) : relayed(type, data, false);
     }
   }
 }
@@ -239,7 +240,7 @@ function answerOf(bytes: Buffer, { model }: AnswerIdentity): WholeAnswer {
   if (body === undefined) return { kind: "malformed" };
   const { error, content, stop_reason: reason } = body;
   if (isPresent(error) || body.type === "error") return failedWith(upstreamErrorOf({ error: objectOf(error) }));
-  if (!Array.isArray(content)) return { kind: "malformed" };
+  if (!Array.isArray(content)) return isErrorBody(body) ? failedWith(upstreamErrorOf(body)) : { kind: "malformed" };
   if (isFailure(reason)) return failedWith(stoppedBy(reason));
   if (content.length === 0 && textOf(reason) === undefined) return failedWith(emptyAnswer);
   const reader = new UsageReader();

@@ -9,7 +9,7 @@ import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, endingFor, explanationLengthMax, isFailure, stoppedBy } from "../neutral/finish.ts";
 import { type Answer, type AnswerEvent, endWith, eventsOf, type Finish, failed } from "../neutral/neutral.ts";
 import { EventDecoder } from "../relay/event-decoder.ts";
-import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
+import { isErrorBody, upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import {
   countedUnits,
   modalityTokensOf,
@@ -156,7 +156,8 @@ export class GeminiDecoder extends EventDecoder {
   }
 
   protected override read(response: JsonObject): undefined {
-    if (isPresent(response.error)) return this.fail(upstreamErrorOf(response));
+    if (isPresent(response.error) || (response.candidates === undefined && isErrorBody(response)))
+      return this.fail(upstreamErrorOf(response));
     this.#searches = searchesIn(response, this.#searches);
     this.usage = usageOf(response.usageMetadata, this.#searches) ?? this.usage;
     if (isBlocked(response.promptFeedback)) {

@@ -22,7 +22,7 @@ import { emptyAnswer, finishIn } from "../neutral/finish.ts";
 import { geminiPart, type Produced } from "../neutral/produced.ts";
 import { unwrappedSignature, wrappedSignatureMark } from "../neutral/wrapped-signature.ts";
 import { failedWith, type Passing, VerbatimStream, Watcher, withMember } from "../relay/verbatim.ts";
-import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
+import { isErrorBody, upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Units, Usage } from "../usage.ts";
 import { failureIn, isBlocked, isFinish, searchesIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
@@ -178,7 +178,8 @@ class GeminiWatcher extends Watcher {
 
   look({ data: sent }: SseEvent, response: JsonObject, produced: Produced): Passing {
     const { error, candidates: listed, promptFeedback, usageMetadata } = response;
-    if (isPresent(error)) return failedWith(upstreamErrorOf(response));
+    if (isPresent(error) || (listed === undefined && isErrorBody(response)))
+      return failedWith(upstreamErrorOf(response));
     const candidates = listOf(listed).map(objectOf);
     const failure = failureIn(candidates);
     if (failure !== undefined) return failedWith(failure);
@@ -258,7 +259,8 @@ function answerOf(sent: Buffer, { model }: AnswerIdentity): WholeAnswer {
   if (body === undefined) return { kind: "malformed" };
   const { error, promptFeedback } = body;
   if (isPresent(error)) return failedWith(upstreamErrorOf(body));
-  if (body.candidates === undefined && promptFeedback === undefined) return { kind: "malformed" };
+  if (body.candidates === undefined && promptFeedback === undefined)
+    return isErrorBody(body) ? failedWith(upstreamErrorOf(body)) : { kind: "malformed" };
   const candidates = listOf(body.candidates).map(objectOf);
   const failure = failureIn(candidates);
   if (failure !== undefined) return failedWith(failure);

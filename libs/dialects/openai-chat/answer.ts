@@ -23,7 +23,7 @@ import {
 import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../neutral/tools.ts";
 import { pictureOf } from "../neutral/unshown.ts";
 import { openaiUsageOf } from "../openai/parts.ts";
-import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
+import { isErrorBody, upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { asksForFunctions } from "./legacy-functions.ts";
 import { reasoningDetailOf } from "./messages.ts";
@@ -89,9 +89,12 @@ export function usageOf(answer: JsonObject): Usage | undefined {
 }
 
 /** The error in an answer or a chunk; undefined if it has none. */
-export function errorIn({ error, x_groq: groq }: JsonObject): unknown {
-  if (isPresent(error)) return error;
-  return groq === undefined ? undefined : textOf(objectOf(groq).error);
+export function errorIn(body: JsonObject): UpstreamError | undefined {
+  const { error, choices, x_groq: groq } = body;
+  const groqError = groq === undefined ? undefined : textOf(objectOf(groq).error);
+  if (groqError !== undefined) return upstreamErrorOf(groqError);
+  const isError = isPresent(error) || (listOf(choices).length === 0 && isErrorBody(body));
+  return isError ? upstreamErrorOf(body) : undefined;
 }
 
 export const usageBodyOf = ({
@@ -153,7 +156,7 @@ export function decodeAnswer(body: JsonObject): AnswerEvent[] {
   const choices = listOf(body.choices).map(objectOf);
   const [choice] = choices;
   const error = errorIn(body);
-  if (isPresent(error)) return failed(upstreamErrorOf({ ...body, error }));
+  if (error !== undefined) return failed(error);
   if (choice === undefined) return failed(body.choices === undefined ? upstreamErrorOf(body) : emptyAnswer);
   const failure = failureIn(choices);
   if (failure !== undefined) return failed(failure);

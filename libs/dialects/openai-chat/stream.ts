@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/chat/streaming
  */
 
-import { isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { BlockSequence, type MadeCall } from "../neutral/block-sequence.ts";
 import { endingFor, reasonIn } from "../neutral/finish.ts";
@@ -17,7 +17,6 @@ import {
 } from "../neutral/neutral.ts";
 import { calledTool, newCallId } from "../neutral/tools.ts";
 import { EventDecoder } from "../relay/event-decoder.ts";
-import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import {
   callBodyOf,
@@ -56,7 +55,7 @@ export class ChatDecoder extends EventDecoder {
 
   protected override read(chunk: JsonObject): undefined {
     const error = errorIn(chunk);
-    if (isPresent(error)) return this.fail(upstreamErrorOf({ ...chunk, error }));
+    if (error !== undefined) return this.fail(error);
     const usage = usageOf(chunk);
     if (usage !== undefined) this.usage = usage;
     const choices = listOf(chunk.choices).map(objectOf);

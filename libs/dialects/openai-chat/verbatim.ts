@@ -3,7 +3,7 @@
  * stay unchanged except for the model's name.
  */
 
-import { isPresent, type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
+import { type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import {
   type Edit,
   isEmptyArray,
@@ -25,7 +25,6 @@ import { isWrappedSignature, wrappedSignatureMark } from "../neutral/wrapped-sig
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
 import { withMembersAt } from "../repairs/omitted-fields.ts";
 import { fittedSchema } from "../schema/tool-schemas.ts";
-import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { errorIn, failureIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
@@ -219,7 +218,7 @@ class ChatWatcher extends Watcher {
   look({ data }: SseEvent, value: JsonObject, produced: Produced): Passing {
     const { choices: listed } = value;
     const error = errorIn(value);
-    if (isPresent(error)) return failedWith(upstreamErrorOf(error));
+    if (error !== undefined) return failedWith(error);
     const choices = listOf(listed).map(objectOf);
     const failure = failureIn(choices);
     if (failure !== undefined) return failedWith(failure);
@@ -300,7 +299,7 @@ function answerOf(
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
   const error = errorIn(body);
-  if (isPresent(error)) return failedWith(upstreamErrorOf(error));
+  if (error !== undefined) return failedWith(error);
   if (body.choices === undefined) return { kind: "malformed" };
   const choices = listOf(body.choices).map(objectOf);
   const failure = failureIn(choices);

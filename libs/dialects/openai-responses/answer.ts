@@ -20,7 +20,7 @@ import { openaiTierNamed } from "../neutral/service-tier.ts";
 import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../neutral/tools.ts";
 import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
 import { openaiUsageOf } from "../openai/parts.ts";
-import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
+import { isErrorBody, upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import { tokensOf, type Units, type Usage } from "../usage.ts";
 import { clientCallIn, clientCallItem, clientTypeOf } from "./client-tools.ts";
 import { freeTextOf } from "./free-text.ts";
@@ -278,6 +278,10 @@ export function failureIn({ error, status }: JsonObject): UpstreamError | undefi
   if (isPresent(error)) return upstreamErrorOf({ error });
   return isFailure(status) ? stoppedBy(status) : undefined;
 }
+
+/** True for an event that is an error, although its type is not one of this dialect. */
+export const isForeignError = (event: JsonObject, type: unknown): boolean =>
+  !(typeof type === "string" && type.startsWith("response.")) && isErrorBody(event);
 
 /** This dialect has no finish reason for calls: a call is an item. */
 export function finishOf(status: unknown, details: unknown, called: boolean): Finish {

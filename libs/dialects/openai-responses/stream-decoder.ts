@@ -3,12 +3,12 @@
  * https://platform.openai.com/docs/api-reference/responses-streaming
  */
 
-import { isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { endWith, eventsOf } from "../neutral/neutral.ts";
 import { EventDecoder } from "../relay/event-decoder.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
-import { blocksOf, failureIn, finishOf, usageOf } from "./answer.ts";
+import { blocksOf, failureIn, finishOf, isForeignError, usageOf } from "./answer.ts";
 import { ItemReader, partOf } from "./item-reader.ts";
 
 /** Items that overlap come out one after the other, in the order in which they began. */
@@ -52,10 +52,8 @@ export class ResponsesDecoder extends EventDecoder {
       case "response.failed":
       case "response.cancelled":
         return this.fail(upstreamErrorOf(event));
-      case undefined:
-        if (isPresent(event.error)) this.fail(upstreamErrorOf(event));
-        return;
       default:
+        if (isForeignError(event, type)) return this.fail(upstreamErrorOf(event));
         this.#readText(event);
     }
     this.#drain();

@@ -5,16 +5,7 @@
  * what is stored.
  */
 
-import {
-  defined,
-  isPresent,
-  type JsonObject,
-  jsonBytesOf,
-  listOf,
-  objectOf,
-  parsedObject,
-  textOf,
-} from "#wire/json/parse.ts";
+import { defined, type JsonObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { isNull, objectSpansOf, readSpan, withMembers, withValues, withValuesAt } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
@@ -32,9 +23,9 @@ import {
 } from "../relay/verbatim-attachments.ts";
 import { withMembersAt } from "../repairs/omitted-fields.ts";
 import { fittedSchema } from "../schema/tool-schemas.ts";
-import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
+import { isErrorBody, upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
-import { failureIn, responseIdOf, usageOf } from "./answer.ts";
+import { failureIn, isForeignError, responseIdOf, usageOf } from "./answer.ts";
 import { CustomCalls, customOutputOf } from "./custom-calls.ts";
 import { withoutItemIds, withoutReasoning, withResolvableReasoning } from "./replayed-items.ts";
 import { encryptedReasoning, mayReason } from "./request.ts";
@@ -155,8 +146,6 @@ class ResponsesWatcher extends Watcher {
       case "response.failed":
       case "response.cancelled":
         return failedWith(upstreamErrorOf(value));
-      case undefined:
-        return isPresent(value.error) ? failedWith(upstreamErrorOf(value)) : this.#relay(event, false);
       case "response.created":
       case "response.queued":
       case "response.in_progress":
@@ -179,7 +168,8 @@ class ResponsesWatcher extends Watcher {
         return this.#relay(event, typeof kind === "string" && !quietItems.includes(kind));
       }
       default:
-        return this.#relay(event, type.endsWith(".done") || type.endsWith(".delta"));
+        if (isForeignError(value, type)) return failedWith(upstreamErrorOf(value));
+        return this.#relay(event, type?.endsWith(".done") === true || type?.endsWith(".delta") === true);
     }
   }
 
@@ -216,6 +206,7 @@ function answerOf(bytes: Buffer, identity: AnswerIdentity): WholeAnswer {
   const { output, status } = body;
   const failure = failureIn(body);
   if (failure !== undefined) return failedWith(failure);
+  if (output === undefined && isErrorBody(body)) return failedWith(upstreamErrorOf(body));
   if (!Array.isArray(output) || !(status === undefined || status === "completed" || status === "incomplete"))
     return { kind: "malformed" };
   if (output.length === 0 && status === undefined) return failedWith(emptyAnswer);

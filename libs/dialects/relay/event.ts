@@ -16,7 +16,8 @@ export type EventContent =
   | { kind: "unreadable" };
 
 const doneMark = /^"?\[DONE\]"?$/i;
-const keepAliveMark = /^[:[(<]?\s?(?:|ping|pong|keep[-_ ]?alive|heartbeat|(?:openrouter )?processing)[\])>]?$/i;
+/** `null`: https://github.com/Kilo-Org/kilocode/pull/3083 */
+const keepAliveMark = /^[:[(<]?\s?(?:|null|ping|pong|keep[-_ ]?alive|heartbeat|(?:openrouter )?processing)[\])>]?$/i;
 const keepAliveName = /^(?:ping|pong|keep[-_]?alive|heartbeat)$/i;
 const openBrace = 0x7b;
 

@@ -32,12 +32,18 @@ const overAllowance: readonly Rule[] = [
   { means: "unclear", words: /^this request requires more credits, or fewer max_tokens/i },
 ];
 
+/**
+ * Before a code of MiniMax, because other vendors' codes are the same numbers:
+ * https://platform.minimax.io/docs/api-reference/errorcode
+ */
+export const minimaxReason = "minimax-";
+
 /** Names are tried before words; the first match decides. */
 const rules: readonly Rule[] = [
   {
     means: "content_filter",
     names:
-      /^(?:content_filter|ResponsibleAIPolicyViolation|moderation_blocked|data_inspection_failed|DataInspectionFailed|PROHIBITED_CONTENT|BLOCKLIST)$|content_policy|_policy(?:_violation)?$/,
+      /^(?:content_filter|ResponsibleAIPolicyViolation|moderation_blocked|data_inspection_failed|DataInspectionFailed|PROHIBITED_CONTENT|BLOCKLIST|minimax-102[67])$|content_policy|_policy(?:_violation)?$/,
     // Matches anywhere: it affects only the caller.
     words:
       /blocked by content filtering|content management policy|violates? (?:[\w' ]{0,40} )?(?:usage|content|safety|responsible ai|acceptable use) (?:polic|guideline|practice)|rejected (?:as a result of|by) (?:our|the) safety system|content exists risk|may contain inappropriate content|flagged as potentially violating|input was flagged|requires moderation/i,
@@ -46,12 +52,12 @@ const rules: readonly Rule[] = [
     means: "quota",
     // Google's ids of daily quotas contain `PerDay`.
     names:
-      /^(?:insufficient_quota|billing_not_active|billing_hard_limit_reached|billing_error|BILLING_DISABLED|credit_balance_exhausted|(?:organization|project|enforced)_spend_limit_(?:exceeded|reached)|organization_usage_limit_exceeded|usage_not_included|insufficient_balance|insufficient_user_quota|exceeded_current_quota_error|budget_exceeded|Arrearage|payment_required|blocked_api_access)$|PerDay/,
+      /^(?:insufficient_quota|billing_not_active|billing_hard_limit_reached|billing_error|BILLING_DISABLED|credit_balance_exhausted|(?:organization|project|enforced)_spend_limit_(?:exceeded|reached)|organization_usage_limit_exceeded|usage_not_included|insufficient_balance|insufficient_user_quota|exceeded_current_quota_error|budget_exceeded|Arrearage|payment_required|blocked_api_access|minimax-1008)$|PerDay/,
   },
   {
     means: "rate_limited",
     names:
-      /^(?:rate_limit_exceeded|rate_limit_error|RESOURCE_EXHAUSTED|RATE_LIMIT_EXCEEDED|ThrottlingException|TooManyRequestsException)$/,
+      /^(?:rate_limit_exceeded|rate_limit_error|RESOURCE_EXHAUSTED|RATE_LIMIT_EXCEEDED|ThrottlingException|TooManyRequestsException|minimax-1002)$/,
     words: /^(?:rate limit (?:reached|exceeded)|too many requests)/i,
   },
   {
@@ -61,7 +67,7 @@ const rules: readonly Rule[] = [
   },
   {
     means: "invalid_request",
-    names: /^previous_response_not_found$/,
+    names: /^(?:previous_response_not_found|minimax-2013)$/,
     words:
       /^(?:(?:item|previous response|conversation|container|file) with id\b|you do not have permission to access the file\b|no such file object|file not found|cachedcontent not found)/i,
   },
@@ -75,7 +81,7 @@ const rules: readonly Rule[] = [
   {
     means: "credential",
     names:
-      /^(?:invalid_api_key|account_deactivated|account_suspended|authentication_error|auth_error|API_KEY_\w+|CONSUMER_(?:SUSPENDED|INVALID)|SERVICE_DISABLED|UNAUTHENTICATED|ACCESS_TOKEN_\w+|ExpiredToken(?:Exception)?|UnrecognizedClientException|InvalidSignatureException|InvalidClientTokenId|MissingAuthenticationToken(?:Exception)?|unsupported_country_region_territory|organization_restricted)$/,
+      /^(?:invalid_api_key|account_deactivated|account_suspended|authentication_error|auth_error|API_KEY_\w+|CONSUMER_(?:SUSPENDED|INVALID)|SERVICE_DISABLED|UNAUTHENTICATED|ACCESS_TOKEN_\w+|ExpiredToken(?:Exception)?|UnrecognizedClientException|InvalidSignatureException|InvalidClientTokenId|MissingAuthenticationToken(?:Exception)?|unsupported_country_region_territory|organization_restricted|minimax-(?:1004|2049))$/,
     words:
       /^(?:incorrect api key|invalid (?:x-)?api[- ]key|(?:your )?api[- ]?key (?:is )?(?:not valid|expired|invalid|disabled)|no auth credentials|this credential is only authorized|user location is not supported|country, region, or territory not supported|(?:this|your) (?:organization|account|project|api key) (?:has been|is|was) (?:disabled|suspended|deactivated|denied|blocked)|the openai account associated with this api key|permission denied: consumer|requests (?:to this api|from (?:referer|the ip))\b|the security token included|user: arn:aws|model access is denied|operation not allowed|principal does not have access|gemini api free tier is not available|your account is not authorized)/i,
   },

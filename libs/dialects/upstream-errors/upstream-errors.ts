@@ -13,7 +13,7 @@ import {
   violationsMax,
 } from "../bounds.ts";
 import type { UpstreamError } from "../errors.ts";
-import { meaningOf } from "./rules.ts";
+import { meaningOf, minimaxReason } from "./rules.ts";
 import { scrubbed } from "./scrub.ts";
 
 /** One object or text of an error. An error is a list of layers, the outermost first. */
@@ -61,6 +61,30 @@ export function upstreamErrorOf(body: unknown): UpstreamError {
     ...defined({ retryAfterSeconds, means, evidence }),
   };
 }
+
+/**
+ * True for an error with a success status, in a member `error` or without one, as vLLM (`object`),
+ * MiniMax (`base_resp`, https://github.com/RooCodeInc/Roo-Code/pull/9105), FastChat (`error_code`)
+ * and Z.ai (`code` with `msg`) send it. For bodies and events without content.
+ */
+export function isErrorBody(body: JsonObject): boolean {
+  const { object, type, success, code, error_code: number, base_resp: base } = body;
+  if (body.error !== undefined && body.error !== null) return true;
+  if (object === "error" || type === "error" || success === false) return true;
+  if (isFailureCode(number) || isFailureCode(objectOf(base).status_code)) return true;
+  const hasCode = isFailureCode(code) || [body.status, body.status_code, body.statusCode].some(isErrorStatus);
+  return hasCode && messageIn(body) !== undefined;
+}
+
+/** Zero and statuses of success are no failures. */
+const isFailureCode = (code: unknown) =>
+  typeof code === "number"
+    ? code !== 0 && !(code >= 200 && code < 300)
+    : textOf(code) !== undefined && !/^(?:0|2\d\d|ok|success)$/i.test(String(code));
+
+const isErrorStatus = (status: unknown) => statusOf(status) !== undefined;
+
+const messageIn = (error: JsonObject) => [error.message, error.msg, error.Message, error.detail].find(isPresent);
 
 function layersMeaningOf(layers: readonly Layer[]): Pick<UpstreamError, "means" | "evidence"> {
   if (layers.some(({ flagged }) => flagged)) return { means: "content_filter" };
@@ -149,7 +173,7 @@ function readObject(error: JsonObject, layers: Layer[], depth: number): void {
     ...detailsOf(listOf(error.details).map(objectOf)),
     code: [error.code, detailedCode].map(codeOf).find((code) => code !== undefined),
     type: typeOf(error),
-    status: [error.status, error.code, error.status_code, error.statusCode]
+    status: [error.status, error.code, error.status_code, error.statusCode, error.http_code, error.http_status_code]
       .map(statusOf)
       .find((status) => status !== undefined),
     // https://openrouter.ai/docs/api/reference/errors-and-debugging
@@ -158,12 +182,15 @@ function readObject(error: JsonObject, layers: Layer[], depth: number): void {
   });
   const innerCode = textOf(objectOf(error.innererror).code);
   if (innerCode !== undefined) layers.push({ reasons: [innerCode] });
-  const message = [error.message, error.msg, error.Message, error.detail].find(isPresent);
+  const message = messageIn(error);
   if (message !== undefined) read(message, layers, depth + 1);
   // Beside a message, a text is only the status in words.
   if (isPresent(error.error) && (message === undefined || typeof error.error === "object"))
     read(error.error, layers, depth + 1);
   else if (message === undefined && Array.isArray(error.errors)) read(error.errors, layers, depth + 1);
+  const { status_code: minimaxCode, status_msg: minimaxMessage } = objectOf(error.base_resp);
+  if (minimaxCode !== undefined)
+    layers.push({ message: textOf(minimaxMessage), reasons: [`${minimaxReason}${minimaxCode}`] });
   if (isPresent(objectOf(error.response).error)) read(objectOf(error.response).error, layers, depth + 1);
   if (isPresent(metadata.raw)) read(metadata.raw, layers, depth + 1);
 }

@@ -7,8 +7,10 @@ import { test } from "node:test";
 import type { AnswerContext, StreamRelay, WholeAnswer } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
+import { type ErrorCode, failureOf, type UpstreamError } from "#dialects/errors.ts";
 import { type AnswerEvent, type Finish, foldedOf } from "#dialects/neutral/neutral.ts";
 import { TranslatedStream } from "#dialects/relay/translated.ts";
+import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 import { SseReader } from "#wire/sse.ts";
 
 const context: AnswerContext = {
@@ -214,7 +216,11 @@ interface Seen {
   committed: boolean;
   malformedEvents: number;
   message: string | undefined;
+  /** The code of a failure that the upstream reported. */
+  code: ErrorCode | undefined;
 }
+
+const codeOf = (error: UpstreamError): ErrorCode => failureOf(error.status ?? 502, error).code;
 
 /** Plays a stream to its end, as the worker does. */
 function play(dialect: ConversationDialect, route: Route, stream: string): Seen {
@@ -231,6 +237,7 @@ function play(dialect: ConversationDialect, route: Route, stream: string): Seen 
       committed: !failed,
       malformedEvents: decoder.malformedEvents,
       message: answer !== undefined && "error" in answer ? answer.error.message : undefined,
+      code: answer !== undefined && "error" in answer ? codeOf(answer.error) : undefined,
     };
   }
   const from = codecs[otherThan(dialect)];
@@ -251,6 +258,7 @@ function play(dialect: ConversationDialect, route: Route, stream: string): Seen 
     committed: relay.committed,
     malformedEvents: relay.malformedEvents,
     message: relay.error?.message,
+    code: relay.error && codeOf(relay.error),
   };
 }
 
@@ -264,7 +272,6 @@ const breakages: [string, (event: string) => string][] = [
   ["cut at its end", (event) => event.replace(/\}$/m, "")],
   ["a quote inside of a text", (event) => event.replace(/^data: \{/m, 'data: {"note":"say "hi" now",')],
   ["NaN", (event) => event.replace(/^data: \{/m, 'data: {"note":NaN,')],
-  ["null", (event) => event.replace(/^data: .*$/m, "data: null")],
   ["a list", (event) => event.replace(/^data: (.*)$/m, "data: [$1]")],
   ["a number", (event) => event.replace(/^data: .*$/m, "data: 7")],
   [
@@ -297,6 +304,7 @@ test("keep-alives, alternative terminators and events after the last content do 
     "data:\n\n",
     "data: \n\n",
     "data: ping\n\n",
+    "data: null\n\n",
     "data: : keep-alive\n\n",
     "data: [heartbeat]\n\n",
     "event: ping\ndata: {\n\n",
@@ -433,6 +441,70 @@ test("an error within a choice fails the answer, with its status and message", (
       JSON.stringify(decodedOf("openai-chat", whole)).includes("Provider disconnected"),
     true,
   );
+});
+
+/** Each with the code that a caller gets. */
+const bareErrors: [string, object, ErrorCode][] = [
+  [
+    "vLLM",
+    {
+      object: "error",
+      message: "This model's maximum context length is 8 tokens.",
+      type: "BadRequestError",
+      code: 400,
+    },
+    "context_too_long",
+  ],
+  ["FastChat", { text: "**NETWORK ERROR**", error_code: 50004 }, "upstream_failed"],
+  ["Z.ai", { code: 500, msg: "404 NOT_FOUND", success: false }, "upstream_failed"],
+  ["a proxy", { status: "429", msg: "Slow down" }, "rate_limited"],
+  ["DashScope", { code: "InvalidParameter", message: "Bad", request_id: "r" }, "upstream_failed"],
+  ["TGI", { error: { message: "Input validation error: bad", http_status_code: 422 } }, "unprocessable"],
+  // https://platform.minimax.io/docs/api-reference/errorcode
+  ...(
+    [
+      [1000, "unknown error", "upstream_failed"],
+      [1002, "rate limit", "rate_limited"],
+      [1004, "login fail", "upstream_failed"],
+      [1026, "input new_sensitive", "content_filter"],
+      [2013, "invalid params", "invalid_request"],
+    ] as const
+  ).map(([code, message, expected]): [string, object, ErrorCode] => [
+    `MiniMax ${code}`,
+    { id: "m", base_resp: { status_code: code, status_msg: message } },
+    expected,
+  ]),
+];
+
+test("an error in a body or an event without a member error fails the answer, before and after content, with what it means", () => {
+  all((dialect, { opening, text, terminator }, route) => {
+    for (const [name, error, code] of bareErrors) {
+      const what = `${dialect}, ${route}, ${name}`;
+      const before = play(dialect, route, opening + data(error) + terminator);
+      assert.deepEqual([before.outcome, before.code], ["failed", code], what);
+      const after = play(dialect, route, opening + text + data(error) + terminator);
+      assert.deepEqual([after.outcome, after.code], [route === "folded" ? "failed" : "broken", code], what);
+      assert.doesNotMatch(after.text, /\[DONE\]|message_stop|response\.completed|"STOP"/, what);
+      const body = JSON.stringify(error);
+      const whole = wholeOf(dialect, body);
+      assert.equal(whole.kind === "error" && codeOf(whole.error), code, what);
+      const decoded = decodedOf(dialect, body);
+      assert.equal(decoded !== undefined && "error" in decoded && codeOf(decoded.error), code, what);
+    }
+  });
+});
+
+test("MiniMax's codes tell what fails of the operator's account, and its success is none", () => {
+  const faultOf = (code: number) => failureOf(502, upstreamErrorOf({ base_resp: { status_code: code } })).operatorFault;
+  assert.deepEqual([1004, 2049, 1008, 1002].map(faultOf), ["credential", "credential", "quota", undefined]);
+  const whole = `${wires["openai-chat"].whole("Hi", "stop").slice(0, -1)},"base_resp":{"status_code":0,"status_msg":""}}`;
+  assert.equal(wholeOf("openai-chat", whole).kind, "answer");
+  for (const quiet of [{ type: "ping" }, { code: 0, message: "ok" }, { status: "in_progress", message: "Searching" }])
+    for (const route of routes) {
+      const { opening, text, ending, terminator } = wires["openai-chat"];
+      const { outcome } = play("openai-chat", route, opening + data(quiet) + text + ending() + terminator);
+      assert.equal(outcome, "complete", `${route}, ${JSON.stringify(quiet)}`);
+    }
 });
 
 test("a response that completes with an error failed, whatever its event is called", () => {

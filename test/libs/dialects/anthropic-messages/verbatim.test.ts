@@ -203,7 +203,7 @@ test("errors and events that are not JSON end a stream, and nothing throws", () 
   const unnamed = streamOf();
   relayed(unnamed, '{"error":{"message":"no"}}');
   assert.equal(unnamed.error?.message, "no");
-  for (const broken of ['{"type":"content_block_delta","del', '{"type":"message_stop"', "null", "[1]"]) {
+  for (const broken of ['{"type":"content_block_delta","del', '{"type":"message_stop"', "7", "[1]"]) {
     const stream = streamOf();
     assert.deepEqual(relayed(stream, chunk, "", broken, stop).slice(1), ["", "", ""]);
     assert.deepEqual([stream.error?.status, stream.malformedEvents], [502, 1], broken);

@@ -191,7 +191,7 @@ test("an error of any shape ends the stream", () => {
 });
 
 test("an event that is not a JSON object ends the stream; an empty one does not", () => {
-  for (const broken of ['{"choices":[{"del', "null", "hello"]) {
+  for (const broken of ['{"choices":[{"del', "7", "hello"]) {
     const stream = streamOf();
     const texts = relayed(
       stream,
