@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
-import { emptyAnswer, endingFor, explanationLengthMax } from "../neutral/finish.ts";
+import { emptyAnswer, endingFor, endingWithCalls, explanationLengthMax } from "../neutral/finish.ts";
 import {
   type Answer,
   type AnswerEvent,
@@ -230,7 +230,10 @@ export function decodeAnswer(body: JsonObject): AnswerEvent[] {
   reader.read(body.usage);
   return eventsOf({
     blocks,
-    ...endWith(finish, { stopSequence: textOf(body.stop_sequence), usage: reader.usage }),
+    ...endWith(endingWithCalls(finish, { called, isCut: false }), {
+      stopSequence: textOf(body.stop_sequence),
+      usage: reader.usage,
+    }),
   });
 }
 

@@ -7,7 +7,7 @@ import { type JsonObject, jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { BlockSequence, type MadeBlock } from "../neutral/block-sequence.ts";
-import { endingFor } from "../neutral/finish.ts";
+import { endingFor, endingWithCalls } from "../neutral/finish.ts";
 import { type BlockStart, type ContentEvent, endWith, type Finish, type Signature } from "../neutral/neutral.ts";
 import { unshownText } from "../neutral/unshown.ts";
 import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
@@ -116,7 +116,11 @@ export class MessagesDecoder extends EventDecoder {
   protected override finish(): void {
     for (const begun of this.#begunBlocks.values()) if (begun.kind !== "hidden") this.#fill(begun);
     this.#blocks.endAll();
-    const end = endWith(this.#finish as Finish, { stopSequence: this.#stopSequence, usage: this.usage });
+    const calls = { called: this.#called, isCut: this.#blocks.hasIncomplete };
+    const end = endWith(endingWithCalls(this.#finish as Finish, calls), {
+      stopSequence: this.#stopSequence,
+      usage: this.usage,
+    });
     this.events.push({ kind: "finish", ...end });
   }
 

@@ -57,6 +57,7 @@ export class BlockSequence {
   readonly #events: AnswerEvent[];
   #open: MadeBlock | undefined;
   readonly #waiting: MadeBlock[] = [];
+  readonly #calls: MadeBlock[] = [];
 
   /** The neutral events are appended to `events`. */
   constructor(events: AnswerEvent[]) {
@@ -68,6 +69,11 @@ export class BlockSequence {
     return this.#waiting.at(-1) ?? this.#open;
   }
 
+  /** The arguments of a call are incomplete. */
+  get hasIncomplete(): boolean {
+    return this.#calls.some(({ progress }) => progress?.isIncomplete);
+  }
+
   /**
    * Begins a block behind all others, and opens it if no call before it is incomplete. `progress`
    * is that of a call that another reader follows, too.
@@ -76,6 +82,7 @@ export class BlockSequence {
     this.isBegun = true;
     const block = madeOf(start, signature, progress);
     this.#waiting.push(block);
+    if (start.kind === "call") this.#calls.push(block);
     this.#openNext();
     return block;
   }

@@ -150,6 +150,17 @@ export function endingFor(
   return called ? "calls" : "stop";
 }
 
+/**
+ * How an answer ends as its calls tell. One whose arguments are incomplete was cut off, although
+ * routers say that it is a call (https://github.com/NousResearch/hermes-agent/pull/7693), and a
+ * caller that is told of a call waits for none
+ * (https://github.com/jasonxu114514/opencode2api/pull/27).
+ */
+export function endingWithCalls(finish: Finish, { called, isCut }: { called: boolean; isCut: boolean }): Finish {
+  if (isCut && (finish === "calls" || finish === "stop")) return "length";
+  return finish === "calls" && !called ? "stop" : finish;
+}
+
 /** The error of an answer that ended with an unsuccessful reason. */
 export const stoppedBy = (reason: string, explanation?: unknown): UpstreamError => ({
   message: [

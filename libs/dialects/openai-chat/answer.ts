@@ -4,9 +4,10 @@
  */
 
 import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, someOf, textOf } from "#wire/json/parse.ts";
+import { JsonProgress } from "#wire/json/progress.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
-import { emptyAnswer, endingFor, isFailure, reasonIn, stoppedBy } from "../neutral/finish.ts";
+import { emptyAnswer, endingFor, endingWithCalls, isFailure, reasonIn, stoppedBy } from "../neutral/finish.ts";
 import {
   type Answer,
   type AnswerEvent,
@@ -152,6 +153,13 @@ export function callOf(call: JsonObject): { name: string; input: string } {
   return { name: textOf(custom.name) ?? "", input: inputOfText(textOf(custom.input) ?? "") };
 }
 
+/** True for a call whose arguments are incomplete. */
+export function isCut(call: JsonObject): boolean {
+  const progress = new JsonProgress();
+  progress.push(callOf(call).input);
+  return progress.isIncomplete;
+}
+
 export function decodeAnswer(body: JsonObject): AnswerEvent[] {
   const choices = listOf(body.choices).map(objectOf);
   const [choice] = choices;
@@ -193,8 +201,8 @@ export function decodeAnswer(body: JsonObject): AnswerEvent[] {
   const hasContent = events.some((event) => event.kind === "block" && event.block.kind !== "reasoning");
   const finish = endingFor(reason ?? "stop", { called: calls.length > 0, hasContent });
   if (typeof finish !== "string") return failed(finish);
-  const usage = usageOf(body);
-  events.push({ kind: "finish", ...endOf(finish, stopSequenceOf(choice), usage) });
+  const ending = endingWithCalls(finish, { called: calls.length > 0, isCut: calls.some(isCut) });
+  events.push({ kind: "finish", ...endOf(ending, stopSequenceOf(choice), usageOf(body)) });
   return events;
 }
 

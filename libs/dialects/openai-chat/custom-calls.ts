@@ -1,9 +1,12 @@
 /**
  * Calls in answers that otherwise pass unchanged: arguments that a server sends as a value become
- * text, and function calls of tools with free text the custom calls that the caller expects.
+ * text, function calls of tools with free text the custom calls that the caller expects, and the
+ * end of a call that was cut off is not that of a call.
  */
 import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { endingWithCalls, finishOf, reasonIn } from "../neutral/finish.ts";
 import { inputTextOf, textOfCall } from "../neutral/tools.ts";
+import { isCut } from "./answer.ts";
 
 type Names = ReadonlySet<string>;
 
@@ -24,6 +27,16 @@ function callFor(value: unknown, names: Names | undefined): unknown {
   return { ...others, type: "custom", custom: { name, input: textOfCall(String(input ?? "")) } };
 }
 
+/**
+ * The choice with the reason `length` if one of its calls was cut off, although its server names
+ * another; the same one otherwise.
+ */
+export function withEnding(choice: JsonObject, hasCut: () => boolean): JsonObject {
+  const finish = finishOf(reasonIn(choice.finish_reason) ?? "", true);
+  if (finish === undefined || endingWithCalls(finish, { called: true, isCut: true }) === finish) return choice;
+  return hasCut() ? { ...choice, finish_reason: "length" } : choice;
+}
+
 /** The choices of a whole answer as the caller gets them; undefined if none changes. */
 export function choicesFor(choices: unknown, names: Names | undefined): unknown[] | undefined {
   let isChanged = false;
@@ -32,9 +45,10 @@ export function choicesFor(choices: unknown, names: Names | undefined): unknown[
     const message = objectOf(choice.message);
     const calls = listOf(message.tool_calls);
     const own = calls.map((call) => callFor(call, names));
-    if (own.every((call, place) => call === calls[place])) return value;
+    const ended = withEnding(choice, () => calls.map(objectOf).some(isCut));
+    if (ended === choice && own.every((call, place) => call === calls[place])) return value;
     isChanged = true;
-    return { ...choice, message: { ...message, tool_calls: own } };
+    return calls.length === 0 ? ended : { ...ended, message: { ...message, tool_calls: own } };
   });
   return isChanged ? changed : undefined;
 }

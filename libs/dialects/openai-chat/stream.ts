@@ -6,7 +6,7 @@
 import { type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { BlockSequence, type MadeCall } from "../neutral/block-sequence.ts";
-import { endingFor, reasonIn } from "../neutral/finish.ts";
+import { endingFor, endingWithCalls, reasonIn } from "../neutral/finish.ts";
 import {
   type Block,
   type BlockStart,
@@ -84,7 +84,9 @@ export class ChatDecoder extends EventDecoder {
     this.#signLast();
     this.#blocks.endAll();
     this.#signRest();
-    this.events.push({ kind: "finish", ...endOf(this.#finish as Finish, this.#stopSequence, this.usage) });
+    const { isEmpty, hasIncomplete } = this.#calls;
+    const finish = endingWithCalls(this.#finish as Finish, { called: !isEmpty, isCut: hasIncomplete });
+    this.events.push({ kind: "finish", ...endOf(finish, this.#stopSequence, this.usage) });
   }
 
   #choice(choice: JsonObject): void {

@@ -41,7 +41,7 @@ export class StreamedCalls {
 
   /** The arguments of a call are incomplete. */
   get hasIncomplete(): boolean {
-    return this.#all.some(({ progress }) => progress.isBegun && !progress.isWhole);
+    return this.#all.some(({ progress }) => progress.isIncomplete);
   }
 
   /**

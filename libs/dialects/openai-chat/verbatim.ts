@@ -28,7 +28,7 @@ import { fittedSchema } from "../schema/tool-schemas.ts";
 import type { Usage } from "../usage.ts";
 import { errorIn, failureIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
-import { CustomCalls, choicesFor, withTextArguments } from "./custom-calls.ts";
+import { CustomCalls, choicesFor, withEnding, withTextArguments } from "./custom-calls.ts";
 import { withoutReasoning, withPlaceholder, withSignedCall } from "./reasoning.ts";
 import { StreamedCalls } from "./streamed-calls.ts";
 
@@ -234,13 +234,13 @@ class ChatWatcher extends Watcher {
     for (const delta of deltas) chatDelta(delta, produced);
     const says = deltas.some(hasContent);
     this.contradicted ||= this.finished && says;
-    for (const [place, { index, finish_reason: reason }] of choices.entries())
+    const readable = this.#withReadableCalls(value, choices, deltas);
+    for (const [place, { index, finish_reason: reason }] of listOf(readable.choices).map(objectOf).entries())
       if (reasonIn(reason) !== undefined) {
         this.#finishedChoices.add(index ?? place);
         produced.finished(reason);
       }
     this.#committed ||= says || choices.some(isEnded);
-    const readable = this.#withReadableCalls(value, choices, deltas);
     const custom = this.#custom?.chunksFor(readable);
     if (custom !== undefined) return this.#passing(custom);
     if (readable !== value) return this.#passing([jsonOf(readable)]);
@@ -253,17 +253,20 @@ class ChatWatcher extends Watcher {
 
   /**
    * The chunk with an index of its own for each call, because clients join the chunks of one index,
-   * and with arguments as text. The same chunk if its server sent it so.
+   * with arguments as text, and with the end of a call that was cut off. The same chunk if its
+   * server sent it so.
    */
   #withReadableCalls(value: JsonObject, choices: readonly JsonObject[], deltas: readonly JsonObject[]): JsonObject {
-    if (!deltas.some(({ tool_calls: calls }) => calls !== undefined)) return value;
+    if (this.#calls.size === 0 && !deltas.some(({ tool_calls: calls }) => calls !== undefined)) return value;
     let isChanged = false;
     const newChoices = choices.map((choice, place) => {
+      const index = choice.index ?? place;
       const calls = listOf(deltas[place]?.tool_calls).map(objectOf);
-      const own = calls.map((call) => this.#readable(choice.index ?? place, call));
-      if (own.every((call, at) => call === calls[at])) return choice;
+      const own = calls.map((call) => this.#readable(index, call));
+      const ended = withEnding(choice, () => this.#calls.get(index)?.hasIncomplete === true);
+      if (ended === choice && own.every((call, at) => call === calls[at])) return choice;
       isChanged = true;
-      return { ...choice, delta: { ...deltas[place], tool_calls: own } };
+      return calls.length === 0 ? ended : { ...ended, delta: { ...deltas[place], tool_calls: own } };
     });
     return isChanged ? { ...value, choices: newChoices } : value;
   }
@@ -311,7 +314,7 @@ function answerOf(
     kind: "answer",
     body: own === undefined ? named : withValues(named, { choices: jsonBytesOf(own) }),
     usage: usageOf(body),
-    finish: finishIn(choices.map(({ finish_reason: reason }) => reason)),
+    finish: finishIn((own ?? choices).map((choice) => objectOf(choice).finish_reason)),
   };
 }
 

@@ -27,6 +27,10 @@ export class JsonProgress {
     return this.#begun;
   }
 
+  get isIncomplete(): boolean {
+    return this.#begun && !this.isWhole;
+  }
+
   get isWhole(): boolean {
     return this.#begun && this.#depth <= 0 && !this.#inText;
   }

@@ -186,6 +186,67 @@ test("a malformed call fails an answer beside text too: an agent would take the 
     assert.match(streamed("openai-chat", "gemini", [google(reason)]).error?.message ?? "", new RegExp(reason));
 });
 
+/** A call with these arguments, whole and streamed, that ends with this reason. */
+const calling: Record<"openai-chat" | "anthropic-messages", (args: string, reason: string) => object[]> = {
+  "openai-chat": (args, reason) => [
+    {
+      choices: [{ index: 0, delta: { tool_calls: [{ index: 0, id: "a", function: { name: "f", arguments: args } }] } }],
+    },
+    { choices: [{ index: 0, delta: {}, finish_reason: reason }] },
+  ],
+  "anthropic-messages": (args, reason) => [
+    { type: "message_start", message: {} },
+    { type: "content_block_start", index: 0, content_block: { type: "tool_use", id: "a", name: "f", input: {} } },
+    { type: "content_block_delta", index: 0, delta: { type: "input_json_delta", partial_json: args } },
+    { type: "content_block_stop", index: 0 },
+    { type: "message_delta", delta: { stop_reason: reason } },
+    { type: "message_stop" },
+  ],
+};
+
+test("a call that was cut off ends as an answer that is too long, whatever reason its server names", () => {
+  const calls = { ...stop, "openai-chat": "tool_calls", "anthropic-messages": "tool_use" };
+  for (const to of ["openai-chat", "anthropic-messages"] as const)
+    for (const [args, words] of [
+      ['{"x":1', cut],
+      ['{"x":"}', cut],
+      ['{"x":1}', calls],
+      ["", calls],
+    ] as const)
+      for (const reason of to === "openai-chat" ? ["tool_calls", "stop"] : ["tool_use", "end_turn"])
+        for (const from of conversationDialects) {
+          const what = `${from} from ${to}, ${args}, ${reason}`;
+          if (from === to) continue;
+          // Gemini's answers have no arguments that are no object.
+          if (from === "gemini" && args === '{"x":"}') continue;
+          assert.equal(
+            lastMatch(streamed(from, to, calling[to](args, reason)).text, endOf[from].stream),
+            words[from],
+            what,
+          );
+          if (to !== "openai-chat") continue;
+          const message = { tool_calls: [{ id: "a", function: { name: "f", arguments: args } }] };
+          const body = { choices: [{ index: 0, message, finish_reason: reason }] };
+          assert.equal(endOf[from].whole(whole(from, to, body) as never), words[from], `${what}, whole`);
+        }
+});
+
+test("an answer without a call ends as one, although its server names calls as the reason", () => {
+  for (const from of conversationDialects)
+    for (const [to, events, body] of [
+      [
+        "openai-chat",
+        chat("tool_calls"),
+        { choices: [{ index: 0, message: { content: "Hi", tool_calls: [] }, finish_reason: "tool_calls" }] },
+      ],
+      ["anthropic-messages", claude({ stop_reason: "tool_use" }), claudeWhole({ stop_reason: "tool_use" })],
+    ] as const) {
+      if (from === to) continue;
+      assert.equal(lastMatch(streamed(from, to, events).text, endOf[from].stream), stop[from], `${from} from ${to}`);
+      assert.equal(endOf[from].whole(whole(from, to, body) as never), stop[from], `${from} from ${to}, whole`);
+    }
+});
+
 test("an explained refusal reaches every caller, as a refusal where its dialect has one", () => {
   const details = {
     stop_reason: "refusal",

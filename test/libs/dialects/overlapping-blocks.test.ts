@@ -275,7 +275,7 @@ const cases: [name: string, dialect: ConversationDialect, sent: Json[], blocks: 
       stop(1),
       ...ended,
     ],
-    ["reasoning Hm!|S", "text Hi", "calls"],
+    ["reasoning Hm!|S", "text Hi", "stop"],
   ],
   [
     "text of a call's index",

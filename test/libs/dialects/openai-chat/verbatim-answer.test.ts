@@ -378,6 +378,29 @@ test("arguments that a server sends as a value are text, in a stream and in a wh
   }
 });
 
+test("a call that was cut off ends with the reason length, and any other end stays", () => {
+  const call = (args: string) => ({ index: 0, id: "a", type: "function", function: { name: "f", arguments: args } });
+  for (const [args, reason, expected] of [
+    ['{"x":', "tool_calls", "length"],
+    ['{"x":', "stop", "length"],
+    ['{"x":', "content_filter", "content_filter"],
+    ['{"x":', "something_new", "something_new"],
+    ['{"x":1}', "tool_calls", "tool_calls"],
+    ['{"x":1}', "stop", "stop"],
+    ["", "tool_calls", "tool_calls"],
+  ] as const) {
+    const stream = streamOf();
+    const [, end = ""] = relayed(stream, chunk({ tool_calls: [call(args)] }), chunk({}, reason), "[DONE]");
+    assert.equal(end, shown(chunk({}, expected)), `${args}, ${reason}`);
+    const whole = wholeOf(
+      JSON.stringify({ choices: [{ index: 0, message: { tool_calls: [call(args)] }, finish_reason: reason }] }),
+    );
+    assert.ok(whole.kind === "answer");
+    assert.equal(JSON.parse(whole.body.toString()).choices[0].finish_reason, expected, `${args}, ${reason}, whole`);
+    assert.equal(whole.finish, stream.produced.finish);
+  }
+});
+
 test("chunks of calls whose indexes are right stay byte for byte", () => {
   const stream = streamOf();
   const chunks = [
