@@ -141,6 +141,10 @@ export const picturesIn = ({ images, content }: JsonObject) =>
     return url === undefined ? [] : [pictureOf(url)];
   });
 
+/** The id of a call; undefined if its server gave it none, or a blank one. */
+export const idOf = ({ id }: JsonObject): string | undefined =>
+  typeof id === "number" ? String(id) : textOf(id)?.trim() === "" ? undefined : textOf(id);
+
 /** The name and JSON input of a call, from a message or a delta with the whole call. */
 export function callOf(call: JsonObject): { name: string; input: string } {
   const { name, arguments: input } = objectOf(call.function);
@@ -191,7 +195,7 @@ export function decodeAnswer(body: JsonObject): AnswerEvent[] {
     const { name, input } = callOf(call);
     thought("", callSignatureOf(call));
     events.push(
-      { kind: "block", block: { kind: "call", id: textOf(call.id) ?? newCallId(), name } },
+      { kind: "block", block: { kind: "call", id: idOf(call) ?? newCallId(), name } },
       { kind: "delta", text: input },
       { kind: "block-end" },
     );

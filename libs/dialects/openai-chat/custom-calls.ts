@@ -1,12 +1,12 @@
 /**
- * Calls in answers that otherwise pass unchanged: arguments that a server sends as a value become
- * text, function calls of tools with free text the custom calls that the caller expects, and the
- * end of a call that was cut off is not that of a call.
+ * Calls in answers that otherwise pass unchanged. Each gets an id and a type; arguments that a
+ * server sends as a value become text, and function calls of tools with free text the custom calls
+ * that the caller expects; the end of a call that was cut off is not that of a call.
  */
 import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { endingWithCalls, finishOf, reasonIn } from "../neutral/finish.ts";
-import { inputTextOf, textOfCall } from "../neutral/tools.ts";
-import { isCut } from "./answer.ts";
+import { inputTextOf, newCallId, textOfCall } from "../neutral/tools.ts";
+import { idOf, isCut } from "./answer.ts";
 
 type Names = ReadonlySet<string>;
 
@@ -17,10 +17,30 @@ export function withTextArguments(call: JsonObject): JsonObject {
   return { ...call, function: { ...called, arguments: inputTextOf(called.arguments) || "{}" } };
 }
 
+/**
+ * The call, where it begins, with this id and a type, without which clients fail
+ * (https://github.com/vercel/ai/issues/18440, https://github.com/vercel/ai/pull/12901); the same
+ * one if it has both.
+ */
+export function withIdentity(call: JsonObject, ownId: string): JsonObject {
+  const { id, type, custom } = call;
+  if (id === ownId && textOf(type) !== undefined) return call;
+  return { ...call, id: ownId, type: textOf(type) ?? (isObject(custom) ? "custom" : "function") };
+}
+
+/**
+ * A later chunk of a call without an id that is not the call's: some servers write a new one with
+ * each chunk. https://github.com/NousResearch/hermes-agent/pull/106943
+ */
+export function withoutOtherId(call: JsonObject, { ownId }: { ownId: string }): JsonObject {
+  const { id, ...others } = call;
+  return !isPresent(id) || id === "" || id === ownId ? call : others;
+}
+
 /** A whole call as the caller gets it; the same one if it needs no change. */
 function callFor(value: unknown, names: Names | undefined): unknown {
   if (!isObject(value)) return value;
-  const call = withTextArguments(value);
+  const call = withTextArguments(withIdentity(value, idOf(value) ?? newCallId()));
   const { function: called, ...others } = call;
   const { name, arguments: input } = objectOf(called);
   if (names?.has(String(name)) !== true) return call;

@@ -15,7 +15,7 @@ import {
   eventsOf,
   type Finish,
 } from "../neutral/neutral.ts";
-import { calledTool, newCallId } from "../neutral/tools.ts";
+import { calledTool } from "../neutral/tools.ts";
 import { EventDecoder } from "../relay/event-decoder.ts";
 import type { Usage } from "../usage.ts";
 import {
@@ -128,7 +128,7 @@ export class ChatDecoder extends EventDecoder {
   #begin(call: StreamedCall, delta: JsonObject): MadeCall {
     this.#signLast();
     this.#signRest();
-    const start = { kind: "call" as const, id: call.id ?? newCallId(), name: call.name };
+    const start = { kind: "call" as const, id: call.ownId, name: call.name };
     const block = this.#blocks.begin(start, callSignatureOf(delta), call.progress);
     this.#blocksOf.set(call, block);
     return block;

@@ -1,9 +1,10 @@
 /**
  * Which call each chunk of a streamed answer belongs to, whatever indexes and ids its server gives.
  */
-import { type JsonObject, textOf } from "#wire/json/parse.ts";
+import type { JsonObject } from "#wire/json/parse.ts";
 import { JsonProgress } from "#wire/json/progress.ts";
-import { callOf } from "./answer.ts";
+import { newCallId } from "../neutral/tools.ts";
+import { callOf, idOf } from "./answer.ts";
 
 export interface StreamedCall {
   /** As its server gave it in the first chunk. */
@@ -13,6 +14,8 @@ export interface StreamedCall {
   progress: JsonProgress;
   /** An index that no other call of the answer has. */
   ownIndex: number;
+  /** An id that no other call of the answer has. */
+  ownId: string;
 }
 
 /**
@@ -50,7 +53,7 @@ export class StreamedCalls {
    */
   read(chunk: JsonObject): { call: StreamedCall; isNew: boolean; name: string; input: string } {
     const { name, input } = callOf(chunk);
-    const id = textOf(chunk.id);
+    const id = idOf(chunk);
     const index = typeof chunk.index === "number" ? chunk.index : undefined;
     const openCall = this.#callAt(index, id, name);
     const isNew = openCall === undefined || isNext(openCall, id, name, input);
@@ -74,7 +77,8 @@ export class StreamedCalls {
     const isFree = index !== undefined && !this.#byIndex.has(index);
     const ownIndex = isFree ? index : this.#indexMax + 1;
     this.#indexMax = Math.max(this.#indexMax, ownIndex);
-    const call = { index, id, name, progress: new JsonProgress(), ownIndex };
+    const ownId = id === undefined || this.#byId.has(id) ? newCallId() : id;
+    const call = { index, id, name, progress: new JsonProgress(), ownIndex, ownId };
     this.#all.push(call);
     if (index !== undefined) this.#byIndex.set(index, call);
     if (id !== undefined) this.#byId.set(id, call);

@@ -28,7 +28,14 @@ import { fittedSchema } from "../schema/tool-schemas.ts";
 import type { Usage } from "../usage.ts";
 import { errorIn, failureIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
-import { CustomCalls, choicesFor, withEnding, withTextArguments } from "./custom-calls.ts";
+import {
+  CustomCalls,
+  choicesFor,
+  withEnding,
+  withIdentity,
+  withoutOtherId,
+  withTextArguments,
+} from "./custom-calls.ts";
 import { withoutReasoning, withPlaceholder, withSignedCall } from "./reasoning.ts";
 import { StreamedCalls } from "./streamed-calls.ts";
 
@@ -252,9 +259,9 @@ class ChatWatcher extends Watcher {
   }
 
   /**
-   * The chunk with an index of its own for each call, because clients join the chunks of one index,
-   * with arguments as text, and with the end of a call that was cut off. The same chunk if its
-   * server sent it so.
+   * The chunk with an index and an id of its own for each call, because clients join the chunks of
+   * one index or id, with arguments as text, and with the end of a call that was cut off. The same
+   * chunk if its server sent it so.
    */
   #withReadableCalls(value: JsonObject, choices: readonly JsonObject[], deltas: readonly JsonObject[]): JsonObject {
     if (this.#calls.size === 0 && !deltas.some(({ tool_calls: calls }) => calls !== undefined)) return value;
@@ -274,9 +281,9 @@ class ChatWatcher extends Watcher {
   #readable(choice: unknown, call: JsonObject): JsonObject {
     const calls = this.#calls.get(choice) ?? new StreamedCalls();
     this.#calls.set(choice, calls);
-    const { call: streamedCall, input } = calls.read(call);
+    const { call: streamedCall, isNew, input } = calls.read(call);
     streamedCall.progress.push(input);
-    const own = withTextArguments(call);
+    const own = withTextArguments(isNew ? withIdentity(call, streamedCall.ownId) : withoutOtherId(call, streamedCall));
     return call.index === streamedCall.ownIndex ? own : { ...own, index: streamedCall.ownIndex };
   }
 

@@ -356,6 +356,93 @@ test("each call of a stream has an index of its own, because clients join the ch
   }
 });
 
+test("each call begins with an id of its own and a type, and no later chunk has another id", () => {
+  const fn = (name: string | null, args: string) => ({ name, arguments: args });
+  // Expected ids: a text is the server's, a number stands for one that the gateway makes.
+  const streams: [object[], (string | number | undefined)[]][] = [
+    // https://github.com/vercel/ai/issues/18440
+    [
+      [
+        { index: 0, function: fn("f", "{}") },
+        { index: 0, function: fn("f", '{"x":1}') },
+      ],
+      [0, 1],
+    ],
+    // https://github.com/CherryHQ/cherry-studio/pull/16322
+    [
+      [
+        { index: 0, id: 123, function: fn("f", "{") },
+        { index: 0, id: 123, function: fn(null, "}") },
+      ],
+      ["123", undefined],
+    ],
+    [
+      [
+        { index: 0, id: null, function: fn("f", "{") },
+        { index: 0, id: null, function: fn(null, "}") },
+      ],
+      [0, undefined],
+    ],
+    [
+      [
+        { index: 0, id: " ", function: fn("f", "{") },
+        { index: 0, id: " ", function: fn(null, "}") },
+      ],
+      [0, undefined],
+    ],
+    [
+      [
+        { index: 0, id: "a", function: fn("f", "{}") },
+        { index: 1, id: "a", function: fn("g", "{}") },
+      ],
+      ["a", 0],
+    ],
+    // https://github.com/NousResearch/hermes-agent/pull/106943
+    [
+      [
+        { index: 0, id: "a", function: fn("f", "") },
+        { index: 0, id: "b", function: fn("", "{}") },
+      ],
+      ["a", undefined],
+    ],
+    [
+      [
+        { index: 0, id: "a", function: fn("f", "{") },
+        { index: 0, id: "a", function: fn("f", "}") },
+      ],
+      ["a", "a"],
+    ],
+  ];
+  for (const [calls, ids] of streams) {
+    const stream = streamOf();
+    const seen = relayed(stream, ...calls.map((call) => chunk({ tool_calls: [call] }))).map(
+      (event) => JSON.parse(event.slice("data: ".length)).choices[0].delta.tool_calls[0],
+    );
+    const made: string[] = [];
+    for (const [place, id] of ids.entries()) {
+      const call = seen[place];
+      const what = JSON.stringify([calls, seen]);
+      if (typeof id === "number") {
+        assert.match(call.id, /^call_\w{24}$/, what);
+        made.push(call.id);
+      } else assert.equal(call.id ?? undefined, id, what);
+      if (id !== undefined && place === 0) assert.equal(call.type, "function", what);
+    }
+    assert.equal(new Set(made).size, made.length);
+  }
+  const message = {
+    tool_calls: [
+      { id: "", function: fn("f", "{}") },
+      { id: 7, function: fn("g", "{}") },
+    ],
+  };
+  const whole = wholeOf(JSON.stringify({ choices: [{ index: 0, message, finish_reason: "tool_calls" }] }));
+  assert.ok(whole.kind === "answer");
+  const [first, second] = JSON.parse(whole.body.toString()).choices[0].message.tool_calls;
+  assert.match(first.id, /^call_\w{24}$/);
+  assert.deepEqual([first.type, second.id], ["function", "7"]);
+});
+
 test("arguments that a server sends as a value are text, in a stream and in a whole answer", () => {
   for (const [sent, text] of [
     [{ city: "Paris" }, '{"city":"Paris"}'],
@@ -404,9 +491,9 @@ test("a call that was cut off ends with the reason length, and any other end sta
 test("chunks of calls whose indexes are right stay byte for byte", () => {
   const stream = streamOf();
   const chunks = [
-    '{"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}}]}}]}',
+    '{"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}]}}]}',
     '{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}}]}',
-    '{"choices": [{"delta": {"tool_calls": [{"index": 1, "id": "b", "function": {"name": "f", "arguments": "{}"}}]}}]}',
+    '{"choices": [{"delta": {"tool_calls": [{"index": 1, "id": "b", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}}]}',
   ];
   assert.deepEqual(
     relayed(stream, ...chunks),

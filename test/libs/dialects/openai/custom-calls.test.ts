@@ -208,7 +208,7 @@ test("without such tools, and without such calls, every byte stays", () => {
     choices: [
       {
         index: 0,
-        delta: { tool_calls: [{ index: 0, id: "d", function: { name: "read", arguments: "{}" } }] },
+        delta: { tool_calls: [{ index: 0, id: "d", type: "function", function: { name: "read", arguments: "{}" } }] },
         finish_reason: "tool_calls",
       },
     ],
