@@ -164,16 +164,21 @@ export function isCut(call: JsonObject): boolean {
   return progress.isIncomplete;
 }
 
+/**
+ * A translated request asks for one choice, so several are parts of one answer: Copilot sends the
+ * text and the calls of Claude in choices of their own.
+ * https://github.com/HKUDS/nanobot/issues/1481,
+ * https://github.com/ericc-ch/copilot-api/blob/master/src/routes/messages/non-stream-translation.ts
+ */
 export function decodeAnswer(body: JsonObject): AnswerEvent[] {
   const choices = listOf(body.choices).map(objectOf);
-  const [choice] = choices;
   const error = errorIn(body);
   if (error !== undefined) return failed(error);
-  if (choice === undefined) return failed(body.choices === undefined ? upstreamErrorOf(body) : emptyAnswer);
+  if (choices.length === 0) return failed(body.choices === undefined ? upstreamErrorOf(body) : emptyAnswer);
   const failure = failureIn(choices);
   if (failure !== undefined) return failed(failure);
-  const message = objectOf(choice.message);
   const events: AnswerEvent[] = [];
+  const calls: JsonObject[] = [];
   const thought = (thoughtText: string, signature: Signature | undefined) => {
     if (signature === undefined) return;
     events.push({ kind: "block", block: { kind: "reasoning" } });
@@ -184,13 +189,15 @@ export function decodeAnswer(body: JsonObject): AnswerEvent[] {
     if (textOf(value) !== undefined)
       events.push({ kind: "block", block: { kind } }, { kind: "delta", text: value as string }, { kind: "block-end" });
   };
-  const reader = new ReasoningReader();
-  thought(reader.read(message) ?? "", reader.take());
-  text("text", contentTextOf(message.content));
-  for (const picture of picturesIn(message))
-    events.push(...eventsOf({ blocks: [picture], finish: "stop" }).slice(0, -1));
-  text("refusal", message.refusal);
-  const calls = listOf(message.tool_calls).map(objectOf);
+  for (const message of choices.map((choice) => objectOf(choice.message))) {
+    const reader = new ReasoningReader();
+    thought(reader.read(message) ?? "", reader.take());
+    text("text", contentTextOf(message.content));
+    for (const picture of picturesIn(message))
+      events.push(...eventsOf({ blocks: [picture], finish: "stop" }).slice(0, -1));
+    text("refusal", message.refusal);
+    calls.push(...listOf(message.tool_calls).map(objectOf));
+  }
   for (const call of calls) {
     const { name, input } = callOf(call);
     thought("", callSignatureOf(call));
@@ -200,13 +207,13 @@ export function decodeAnswer(body: JsonObject): AnswerEvent[] {
       { kind: "block-end" },
     );
   }
-  const reason = reasonIn(choice.finish_reason);
+  const reason = choices.map((choice) => reasonIn(choice.finish_reason)).find((one) => one !== undefined);
   if (reason === undefined && events.length === 0) return failed(emptyAnswer);
   const hasContent = events.some((event) => event.kind === "block" && event.block.kind !== "reasoning");
   const finish = endingFor(reason ?? "stop", { called: calls.length > 0, hasContent });
   if (typeof finish !== "string") return failed(finish);
   const ending = endingWithCalls(finish, { called: calls.length > 0, isCut: calls.some(isCut) });
-  events.push({ kind: "finish", ...endOf(ending, stopSequenceOf(choice), usageOf(body)) });
+  events.push({ kind: "finish", ...endOf(ending, choices.map(stopSequenceOf).find(isPresent), usageOf(body)) });
   return events;
 }
 

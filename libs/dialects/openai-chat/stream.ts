@@ -39,6 +39,7 @@ import { type StreamedCall, StreamedCalls } from "./streamed-calls.ts";
 
 const done = "[DONE]";
 
+/** All choices are one answer: see decodeAnswer. */
 export class ChatDecoder extends EventDecoder {
   readonly #blocks = new BlockSequence(this.events);
   readonly #reasoning = new ReasoningReader();
@@ -61,16 +62,15 @@ export class ChatDecoder extends EventDecoder {
     const choices = listOf(chunk.choices).map(objectOf);
     const failure = failureIn(choices);
     if (failure !== undefined) return this.fail(failure);
-    for (const choice of choices)
-      if (choice.index === undefined || choice.index === 0) {
-        this.#choice(choice);
-        const reason = reasonIn(choice.finish_reason);
-        if (reason === undefined) continue;
-        const called = !this.#calls.isEmpty;
-        const finish = endingFor(reason, { called, hasContent: this.#hasText || called });
-        if (typeof finish !== "string") return this.fail(finish);
-        this.#finish = finish;
-      }
+    for (const choice of choices) {
+      this.#choice(choice);
+      const reason = reasonIn(choice.finish_reason);
+      if (reason === undefined) continue;
+      const called = !this.#calls.isEmpty;
+      const finish = endingFor(reason, { called, hasContent: this.#hasText || called });
+      if (typeof finish !== "string") return this.fail(finish);
+      this.#finish = finish;
+    }
     if (usage !== undefined && choices.length === 0) this.conclude();
   }
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { AnswerEvent } from "#dialects/neutral/neutral.ts";
+import { type AnswerEvent, foldedOf } from "#dialects/neutral/neutral.ts";
+import { decodeAnswer } from "#dialects/openai-chat/answer.ts";
 import { ChatDecoder } from "#dialects/openai-chat/stream.ts";
 
 /** The calls of a streamed answer as id, name and arguments. */
@@ -53,4 +54,40 @@ test("calls stay apart when a server gives all of them one index, and one call s
     ["no index", [called(undefined, "a", "f", "{}"), called(undefined, "b", "g", "{}")], ["a f {}", "b g {}"]],
   ];
   for (const [name, deltas, expected] of cases) assert.deepEqual(callsIn(deltas), expected, name);
+});
+
+/** https://github.com/HKUDS/nanobot/issues/1481 */
+test("text and calls in choices of their own are one answer, whatever index a choice has", () => {
+  const call = { id: "a", type: "function", function: { name: "f", arguments: '{"x":1}' } };
+  const parts = [
+    { role: "assistant", content: "Looking." },
+    { role: "assistant", tool_calls: [{ ...call, index: 0 }] },
+  ];
+  const expected = { blocks: ["text Looking.", 'call f {"x":1}'], finish: "calls" };
+  const seenIn = (events: readonly AnswerEvent[]) => {
+    const answer = foldedOf(events);
+    assert.ok(answer !== undefined && !("error" in answer));
+    const blocks = answer.blocks.map((block) =>
+      block.kind === "call"
+        ? `call ${block.name} ${block.input}`
+        : `${block.kind} ${"text" in block ? block.text : ""}`,
+    );
+    return { blocks, finish: answer.finish };
+  };
+  for (const indexes of [
+    [undefined, undefined],
+    [0, 1],
+    [null, null],
+    [0, 0],
+    ["0", "0"],
+  ]) {
+    const choices = parts.map((part, place) => ({ index: indexes[place], part, finish_reason: "tool_calls" }));
+    const whole = { choices: choices.map(({ part, ...choice }) => ({ ...choice, message: part })) };
+    assert.deepEqual(seenIn(decodeAnswer(whole)), expected, String(indexes));
+    const decoder = new ChatDecoder();
+    const events = choices.flatMap(({ part, ...choice }) =>
+      decoder.push({ event: undefined, data: Buffer.from(JSON.stringify({ choices: [{ ...choice, delta: part }] })) }),
+    );
+    assert.deepEqual(seenIn([...events, ...decoder.end()]), expected, `${indexes}, streamed`);
+  }
 });
