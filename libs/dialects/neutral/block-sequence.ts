@@ -26,6 +26,8 @@ type Making<Start extends BlockStart> = {
   isFirm: boolean;
   /** How far the arguments of a call are. */
   progress: JsonProgress | undefined;
+  /** Another reader follows the progress. */
+  isFollowed: boolean;
 };
 
 export type MadeBlock = Making<BlockStart>;
@@ -43,6 +45,7 @@ const madeOf = <Start extends BlockStart>(
   isOver: false,
   isFirm: start.kind === "call",
   progress: progress ?? (start.kind === "call" ? new JsonProgress() : undefined),
+  isFollowed: progress !== undefined,
 });
 
 /** True if another block may begin. */
@@ -76,7 +79,7 @@ export class BlockSequence {
 
   /**
    * Begins a block behind all others, and opens it if no call before it is incomplete. `progress`
-   * is that of a call that another reader follows, too.
+   * is that of a call, if another reader follows it.
    */
   begin<Start extends BlockStart>(start: Start, signature?: Signature, progress?: JsonProgress): Making<Start> {
     this.isBegun = true;
@@ -94,7 +97,7 @@ export class BlockSequence {
 
   /** Adds to a block that is not closed. */
   add(block: MadeBlock, text: string): void {
-    block.progress?.push(text);
+    if (!block.isFollowed) block.progress?.push(text);
     if (block.state === "open") this.#events.push({ kind: "delta", text });
     else block.waiting.push(text);
     if (block.progress?.isWhole === true) this.#openNext();

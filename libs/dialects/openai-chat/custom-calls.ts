@@ -17,6 +17,13 @@ export function withTextArguments(call: JsonObject): JsonObject {
   return { ...call, function: { ...called, arguments: inputTextOf(called.arguments) || "{}" } };
 }
 
+/** The chunk of a call with these arguments; the same one if it has them, or has none as text. */
+export function withArguments(call: JsonObject, input: string): JsonObject {
+  const called = objectOf(call.function);
+  if (typeof called.arguments !== "string" || called.arguments === input) return call;
+  return { ...call, function: { ...called, arguments: input } };
+}
+
 /**
  * The call, where it begins, with this id and a type, without which clients fail
  * (https://github.com/vercel/ai/issues/18440, https://github.com/vercel/ai/pull/12901); the same

@@ -122,7 +122,7 @@ export class ChatDecoder extends EventDecoder {
     const block = isNew ? this.#begin(call, delta) : this.#blocksOf.get(call);
     if (block === undefined) return;
     this.#blocks.name(block, name);
-    if (input !== "") this.#blocks.add(block, input);
+    if (input !== "" && !call.isEmpty) this.#blocks.add(block, input);
   }
 
   #begin(call: StreamedCall, delta: JsonObject): MadeCall {

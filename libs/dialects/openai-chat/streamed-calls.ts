@@ -12,6 +12,17 @@ export interface StreamedCall {
   id: string | undefined;
   name: string;
   progress: JsonProgress;
+  /**
+   * All of its arguments are `{}`. Some servers write that before the arguments.
+   * https://github.com/openai/openai-agents-js/pull/712
+   */
+  isEmpty: boolean;
+  /** The beginning of its arguments, their last character, and their length. */
+  head: string;
+  last: string;
+  length: number;
+  /** Each chunk repeats the arguments so far. */
+  isCumulative: boolean;
   /** An index that no other call of the answer has. */
   ownIndex: number;
   /** An id that no other call of the answer has. */
@@ -28,7 +39,37 @@ function isNext(call: StreamedCall, id: string | undefined, name: string, input:
   const { isWhole, isBegun } = call.progress;
   const hasOtherId = id !== undefined && id !== call.id;
   if (call.name !== "" && call.name !== name) return isWhole || hasOtherId || !isBegun;
-  return isWhole && (hasOtherId || input.trim() !== "");
+  const isRepeated = id !== undefined && input.length === call.length && input.startsWith(call.head);
+  return isWhole && (hasOtherId || (input.trim() !== "" && !isRepeated));
+}
+
+const headLengthMax = 64;
+const emptyArguments = /^\s*\{\s*\}\s*$/;
+/** Where an object may begin, so that a chunk may have the call's beginning as its own. */
+const beforeValue = /^[:[,]?$/;
+
+/**
+ * The part of a chunk's arguments that continues the call. Some servers repeat all arguments at the
+ * end (https://github.com/anomalyco/opencode/pull/17339) or with each chunk
+ * (https://github.com/NousResearch/hermes-agent/pull/35718), and clients join what they get.
+ */
+function addedTo(call: StreamedCall, input: string): string {
+  if (input === "") return input;
+  const { progress } = call;
+  if (call.isEmpty && input.trim() !== "" && !emptyArguments.test(input)) {
+    progress.restart();
+    Object.assign(call, { isEmpty: false, head: "", last: "", length: 0 });
+  }
+  if (progress.isWhole) return input.trim() === "" ? input : "";
+  const repeats = input.length >= call.length && input.startsWith(call.head);
+  call.isCumulative ||= repeats && input.length > call.length && !beforeValue.test(call.last);
+  const added = call.isCumulative && repeats ? input.slice(call.length) : input;
+  call.isEmpty = call.length === 0 && emptyArguments.test(added);
+  if (call.head.length < headLengthMax) call.head = (call.head + added).slice(0, headLengthMax);
+  call.last = added.trimEnd().at(-1) ?? call.last;
+  call.length += added.length;
+  progress.push(added);
+  return added;
 }
 
 export class StreamedCalls {
@@ -47,10 +88,7 @@ export class StreamedCalls {
     return this.#all.some(({ progress }) => progress.isIncomplete);
   }
 
-  /**
-   * The call of a chunk with its name and its part of the arguments, which the reader adds to the
-   * call's progress.
-   */
+  /** The call of a chunk with its name and its part of the arguments. */
   read(chunk: JsonObject): { call: StreamedCall; isNew: boolean; name: string; input: string } {
     const { name, input } = callOf(chunk);
     const id = idOf(chunk);
@@ -60,7 +98,7 @@ export class StreamedCalls {
     const call = isNew ? this.#begin(index, id, name) : openCall;
     if (call.name === "") call.name = name;
     this.#last = call;
-    return { call, isNew, name, input };
+    return { call, isNew, name, input: addedTo(call, input) };
   }
 
   /**
@@ -78,7 +116,8 @@ export class StreamedCalls {
     const ownIndex = isFree ? index : this.#indexMax + 1;
     this.#indexMax = Math.max(this.#indexMax, ownIndex);
     const ownId = id === undefined || this.#byId.has(id) ? newCallId() : id;
-    const call = { index, id, name, progress: new JsonProgress(), ownIndex, ownId };
+    const begun = { isEmpty: false, head: "", last: "", length: 0, isCumulative: false };
+    const call = { index, id, name, progress: new JsonProgress(), ...begun, ownIndex, ownId };
     this.#all.push(call);
     if (index !== undefined) this.#byIndex.set(index, call);
     if (id !== undefined) this.#byId.set(id, call);

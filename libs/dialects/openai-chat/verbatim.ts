@@ -31,6 +31,7 @@ import { attachmentFinder } from "./attachments.ts";
 import {
   CustomCalls,
   choicesFor,
+  withArguments,
   withEnding,
   withIdentity,
   withoutOtherId,
@@ -282,8 +283,8 @@ class ChatWatcher extends Watcher {
     const calls = this.#calls.get(choice) ?? new StreamedCalls();
     this.#calls.set(choice, calls);
     const { call: streamedCall, isNew, input } = calls.read(call);
-    streamedCall.progress.push(input);
-    const own = withTextArguments(isNew ? withIdentity(call, streamedCall.ownId) : withoutOtherId(call, streamedCall));
+    const named = isNew ? withIdentity(call, streamedCall.ownId) : withoutOtherId(call, streamedCall);
+    const own = withTextArguments(withArguments(named, input));
     return call.index === streamedCall.ownIndex ? own : { ...own, index: streamedCall.ownIndex };
   }
 

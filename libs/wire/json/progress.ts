@@ -23,6 +23,14 @@ export class JsonProgress {
     }
   }
 
+  /** Forgets what it followed. */
+  restart(): void {
+    this.#depth = 0;
+    this.#begun = false;
+    this.#inText = false;
+    this.#escaped = false;
+  }
+
   get isBegun(): boolean {
     return this.#begun;
   }

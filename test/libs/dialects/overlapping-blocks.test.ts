@@ -207,7 +207,7 @@ const cases: [name: string, dialect: ConversationDialect, sent: Json[], blocks: 
     "calls without index and arguments",
     "openai-chat",
     [call(undefined, "a", "f", ""), call(undefined, "b", "f", ""), call(undefined, "c", "g", "{}"), over],
-    ["call f ", "call f ", "call g {}", "calls"],
+    ["call f ", "call f ", "call g ", "calls"],
   ],
   [
     "calls without index whose id comes with every chunk",
@@ -233,7 +233,7 @@ const cases: [name: string, dialect: ConversationDialect, sent: Json[], blocks: 
       }),
       over,
     ],
-    ["call f {}", 'call g {"y":2}', "calls"],
+    ["call f ", 'call g {"y":2}', "calls"],
   ],
   [
     "arguments as an object",

@@ -34,7 +34,7 @@ test("calls stay apart when a server gives all of them one index, and one call s
     [
       "whole calls at index 0",
       [called(0, "a", "f", "{}"), called(0, "b", "g", '{"z":2}'), called(0, "c", "g", '{"z":3}')],
-      ["a f {}", 'b g {"z":2}', 'c g {"z":3}'],
+      ["a f ", 'b g {"z":2}', 'c g {"z":3}'],
     ],
     [
       "the second in parts",
@@ -51,7 +51,35 @@ test("calls stay apart when a server gives all of them one index, and one call s
       [called(0, "a", "f", '{"x"'), called(0, "b", "f", ":1"), called(0, "c", null, "}"), called(0, "d", null, "")],
       ['a f {"x":1}'],
     ],
-    ["no index", [called(undefined, "a", "f", "{}"), called(undefined, "b", "g", "{}")], ["a f {}", "b g {}"]],
+    ["no index", [called(undefined, "a", "f", "{}"), called(undefined, "b", "g", "{}")], ["a f ", "b g "]],
+    [
+      "empty arguments before the arguments",
+      [called(0, "a", "f", "{}"), called(0, null, null, '{"x"'), called(0, null, null, ":1}")],
+      ['a f {"x":1}'],
+    ],
+    [
+      "all arguments again at the end",
+      [called(0, "a", "f", '{"x":'), called(0, null, null, "1}"), called(0, null, null, '{"x":1}')],
+      ['a f {"x":1}'],
+    ],
+    ["the whole call again", [called(0, "a", "f", '{"x":1}'), called(0, "a", "f", '{"x":1}')], ['a f {"x":1}']],
+    ["empty arguments again", [called(0, "a", "f", "{}"), called(0, null, null, "{}")], ["a f "]],
+    [
+      "all arguments so far in each chunk",
+      [
+        called(0, "a", "f", '{"x'),
+        called(0, null, null, '{"x":"{'),
+        called(0, null, null, '{"x":"{'),
+        called(0, null, null, '{"x":"{}"}'),
+        called(0, null, null, '{"x":"{}"}'),
+      ],
+      ['a f {"x":"{}"}'],
+    ],
+    [
+      "an object that begins as the one around it",
+      [called(0, "a", "f", '{"x":'), called(0, null, null, '{"x":{}'), called(0, null, null, "}}")],
+      ['a f {"x":{"x":{}}}'],
+    ],
   ];
   for (const [name, deltas, expected] of cases) assert.deepEqual(callsIn(deltas), expected, name);
 });

@@ -443,6 +443,41 @@ test("each call begins with an id of its own and a type, and no later chunk has 
   assert.deepEqual([first.type, second.id], ["function", "7"]);
 });
 
+test("arguments that a server repeats are sent once", () => {
+  for (const [sent, expected] of [
+    // https://github.com/anomalyco/opencode/pull/17339
+    [
+      ["", '{"x":1}', '{"x":1}'],
+      ["", '{"x":1}', ""],
+    ],
+    // https://github.com/NousResearch/hermes-agent/pull/35718
+    [
+      ['{"x', '{"x":', '{"x":', '{"x":1}'],
+      ['{"x', '":', "", "1}"],
+    ],
+    [
+      ['{"x":', '{"x":1}}'],
+      ['{"x":', '{"x":1}}'],
+    ],
+    [
+      ['{"x":1}', "\n"],
+      ['{"x":1}', "\n"],
+    ],
+  ]) {
+    const stream = streamOf();
+    const chunks = (sent as string[]).map((text, place) =>
+      chunk({
+        tool_calls: [{ index: 0, ...(place === 0 && { id: "a", type: "function" }), function: { arguments: text } }],
+      }),
+    );
+    const seen = relayed(stream, ...chunks).map((event) => JSON.parse(event.slice("data: ".length)));
+    assert.deepEqual(
+      seen.map(({ choices }) => choices[0].delta.tool_calls[0].function.arguments),
+      expected,
+    );
+  }
+});
+
 test("arguments that a server sends as a value are text, in a stream and in a whole answer", () => {
   for (const [sent, text] of [
     [{ city: "Paris" }, '{"city":"Paris"}'],
