@@ -279,6 +279,12 @@ export function failureIn({ error, status }: JsonObject): UpstreamError | undefi
   return isFailure(status) ? stoppedBy(status) : undefined;
 }
 
+/**
+ * The last event of some servers, whatever the status of the response.
+ * https://github.com/decolua/9router/pull/2142
+ */
+export const otherEnd = "response.done";
+
 /** True for an event that is an error, although its type is not one of this dialect. */
 export const isForeignError = (event: JsonObject, type: unknown): boolean =>
   !(typeof type === "string" && type.startsWith("response.")) && isErrorBody(event);

@@ -8,7 +8,7 @@ import { endWith, eventsOf } from "../neutral/neutral.ts";
 import { EventDecoder } from "../relay/event-decoder.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
-import { blocksOf, failureIn, finishOf, isForeignError, usageOf } from "./answer.ts";
+import { blocksOf, failureIn, finishOf, isForeignError, otherEnd, usageOf } from "./answer.ts";
 import { ItemReader, partOf } from "./item-reader.ts";
 
 /** Items that overlap come out one after the other, in the order in which they began. */
@@ -39,6 +39,7 @@ export class ResponsesDecoder extends EventDecoder {
         break;
       case "response.completed":
       case "response.incomplete":
+      case otherEnd:
         return this.#readEnd(event);
       case "response.function_call_arguments.delta":
       case "response.custom_tool_call_input.delta":

@@ -25,7 +25,7 @@ import { withMembersAt } from "../repairs/omitted-fields.ts";
 import { fittedSchema } from "../schema/tool-schemas.ts";
 import { isErrorBody, upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
-import { failureIn, isForeignError, responseIdOf, usageOf } from "./answer.ts";
+import { failureIn, isForeignError, otherEnd, responseIdOf, usageOf } from "./answer.ts";
 import { CustomCalls, customOutputOf } from "./custom-calls.ts";
 import { withoutItemIds, withoutReasoning, withResolvableReasoning } from "./replayed-items.ts";
 import { encryptedReasoning, mayReason } from "./request.ts";
@@ -137,6 +137,11 @@ class ResponsesWatcher extends Watcher {
 
   look(event: SseEvent, value: JsonObject, produced: Produced): Passing {
     const type = event.event !== undefined && event.event !== "message" ? event.event : textOf(value.type);
+    if (type === otherEnd) {
+      const ending = objectOf(value.response).status === "incomplete" ? "response.incomplete" : "response.completed";
+      const data = withValues(event.data, { type: jsonBytesOf(ending) });
+      return this.look({ event: ending, data }, { ...value, type: ending }, produced);
+    }
     if (type !== undefined) responsesChunk(type, value, produced);
     const custom = type === undefined ? undefined : this.#custom?.eventsFor(type, value);
     if (custom !== undefined && type !== "response.completed" && type !== "response.incomplete")

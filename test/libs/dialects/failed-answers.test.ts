@@ -521,6 +521,28 @@ test("a response that completes with an error failed, whatever its event is call
     }
 });
 
+/** https://github.com/decolua/9router/pull/2142 */
+test("a response may end with response.done, and callers get the end that they know", () => {
+  const { opening, text } = wires["openai-responses"];
+  for (const [status, outcome, shown] of [
+    ["completed", "complete", "response.completed"],
+    ["incomplete", "complete", "response.incomplete"],
+    ["failed", "broken", undefined],
+  ] as const)
+    for (const route of routes) {
+      const end = named({ type: "response.done", response: { id: "r", status, output: [] } });
+      const seen = play("openai-responses", route, opening + text + end);
+      assert.equal(
+        seen.outcome,
+        route === "folded" && outcome === "broken" ? "failed" : outcome,
+        `${route}, ${status}`,
+      );
+      if (route !== "verbatim" || shown === undefined) continue;
+      const [name, data = ""] = seen.text.trim().split("\n").slice(-2);
+      assert.deepEqual([name, JSON.parse(data.slice(6)).type], [`event: ${shown}`, shown]);
+    }
+});
+
 test("a message without a finish reason is complete if it has content", () => {
   const { opening, text, terminator } = wires["anthropic-messages"];
   for (const route of routes)
