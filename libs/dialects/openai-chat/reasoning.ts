@@ -121,8 +121,10 @@ const detailsTextOf = (details: unknown) =>
     : undefined;
 
 /**
- * A field and its continuation: texts and lists are joined, and entries of a list with the same
- * index are one.
+ * A field and its continuation: texts and lists are joined. Entries of a list with the same index
+ * are one, and so are blocks of LiteLLM up to the one with the signature, which may repeat their
+ * text (https://github.com/BerriAI/litellm/issues/29428,
+ * https://github.com/open-webui/open-webui/pull/29860).
  */
 function joined(before: unknown, more: unknown): unknown {
   if (typeof before === "string" && typeof more === "string") return before + more;
@@ -133,22 +135,33 @@ function joined(before: unknown, more: unknown): unknown {
     const place =
       typeof index === "number"
         ? list.findLastIndex((one) => objectOf(one).index === index && objectOf(one).type === type)
-        : -1;
+        : type === "thinking" && isUnsigned(list.at(-1))
+          ? list.length - 1
+          : -1;
     if (place < 0) list.push(entry);
     else list[place] = joinedEntry(objectOf(list[place]), objectOf(entry));
   }
   return list;
 }
 
+const isUnsigned = (entry: unknown) => {
+  const { type, signature } = objectOf(entry);
+  return type === "thinking" && textOf(signature) === undefined;
+};
+
 /** Members of an entry whose values arrive in chunks. All others arrive whole. */
-const chunkedMembers = ["text", "summary", "data"];
+const chunkedMembers = ["text", "summary", "data", "thinking"];
 
 function joinedEntry(before: JsonObject, more: JsonObject): JsonObject {
   const entry = { ...before };
   for (const [name, value] of Object.entries(more)) {
     if (value === null || value === undefined) continue;
     const own = Object.hasOwn(entry, name) ? entry[name] : undefined;
-    const isChunk = chunkedMembers.includes(name) && typeof own === "string" && typeof value === "string";
+    const isChunk =
+      chunkedMembers.includes(name) &&
+      typeof own === "string" &&
+      typeof value === "string" &&
+      !(name === "thinking" && textOf(more.signature) !== undefined && value.startsWith(own));
     Object.defineProperty(entry, name, {
       value: isChunk ? own + value : value,
       enumerable: true,

@@ -205,6 +205,33 @@ test("a changed signature brings no field into a request that the format does no
   assert.deepEqual(listOf(bodyOf(wire).messages)[1], { role: "assistant", content: "a", reasoning_details: [1] });
 });
 
+test("LiteLLM's blocks of thinking come back whole, each with its signature", () => {
+  const block = (thinking: string, signature = "") => ({ type: "thinking", thinking, signature });
+  for (const signed of [block("", "S"), block("Hm.", "S")]) {
+    const decoder = codecs["openai-chat"].streamDecoder();
+    const deltas = [
+      { reasoning_content: "H", thinking_blocks: [block("H")] },
+      { reasoning_content: "m.", thinking_blocks: [block("m.")] },
+      { reasoning_content: "", thinking_blocks: [signed] },
+      { thinking_blocks: [{ type: "redacted_thinking", data: "E" }] },
+      { reasoning_content: "So.", thinking_blocks: [block("So.")] },
+      { reasoning_content: "", thinking_blocks: [block("", "T")] },
+      { content: "Hi" },
+    ];
+    const chunks = [...deltas.map((delta) => ({ choices: [{ index: 0, delta }] }))];
+    const end = { choices: [{ index: 0, delta: {}, finish_reason: "stop" }] };
+    const events = [...chunks, end].flatMap((chunk) =>
+      decoder.push({ event: undefined, data: Buffer.from(JSON.stringify(chunk)) }),
+    );
+    const answer = foldedOf([...events, ...decoder.end()]);
+    assert.ok(answer !== undefined && "blocks" in answer);
+    assert.deepEqual(reasoningFieldsOf(answer.blocks, undefined).fields, {
+      reasoning_content: "Hm.So.",
+      thinking_blocks: [block("Hm.", "S"), { type: "redacted_thinking", data: "E" }, block("So.", "T")],
+    });
+  }
+});
+
 test("details that arrive after the reasoning, in chunks and with a call, are blocks of their own between the others", () => {
   const decoder = codecs["openai-chat"].streamDecoder();
   const detail = (more: object) => ({ type: "reasoning.encrypted", format: "f", index: 1, ...more });
