@@ -21,7 +21,7 @@ export interface Demand {
   images?: GeneratedImages;
   /** Inputs that are read apart from each other. Absent for one. */
   prompts?: number;
-  /** Tools that the vendor runs may be used. */
+  /** The vendor may read the conversation several times: for tools that it runs, or a summary. */
   hostsTools?: true;
   /** The expected length of a recording, by its size. */
   audioSeconds?: number;
@@ -63,9 +63,19 @@ const hostingFields = ["web_search_options", "search_parameters", "plugins", "mc
 /** Tools that the caller runs, by their type, or by the member of a tool in Gemini's format. */
 const ownTools = new Set(["function", "custom", "functionDeclarations", "function_declarations"]);
 
-/** Whether a request of any dialect offers tools that the vendor runs. */
+/** OpenAI's list of strategies, or Anthropic's list of edits. */
+const compacts = (management: unknown) =>
+  listOf(Array.isArray(management) ? management : objectOf(management).edits).some((strategy) =>
+    String(objectOf(strategy).type).startsWith("compact"),
+  );
+
+/**
+ * Whether a request of any dialect offers tools that the vendor runs, or has it summarize the
+ * conversation before it answers.
+ */
 const hostsTools = (body: JsonObject) =>
   hostingFields.some((name) => isPresent(body[name])) ||
+  compacts(body.context_management) ||
   listOf(body.tools).some((tool) => {
     const { type, ...members } = objectOf(tool);
     return typeof type === "string"

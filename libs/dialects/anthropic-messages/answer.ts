@@ -51,13 +51,48 @@ export function endingOf(finish: Finish, stopSequence: string | undefined, { req
 }
 
 /**
+ * The rounds of an answer that its totals leave out, although they are billed: the summary of a
+ * conversation that became too long, and advice. Another model gives the advice; it is counted as
+ * if the model of the answer gave it.
+ * https://platform.claude.com/docs/en/build-with-claude/compaction-threshold,
+ * https://platform.claude.com/docs/en/agents-and-tools/tool-use/advisor-tool
+ */
+const roundsApart: ReadonlySet<unknown> = new Set(["compaction", "advisor_message"]);
+
+type Counters = Record<string, number>;
+
+/** The counters of a report that are above zero. */
+function countersOf(report: JsonObject): Counters {
+  const counters: Counters = {};
+  const read = (name: string, tokens: unknown) => {
+    if (tokensOf(tokens) > 0) counters[name] = tokensOf(tokens);
+  };
+  for (const name of ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"])
+    read(name, report[name]);
+  read("thinking_tokens", objectOf(report.output_tokens_details).thinking_tokens);
+  const { ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long } = objectOf(report.cache_creation);
+  read("written_1h", long);
+  read("written", tokensOf(short) + tokensOf(long));
+  read("web_searches", objectOf(report.server_tool_use).web_search_requests);
+  return counters;
+}
+
+function sumOf(all: readonly Counters[]): Counters {
+  const sum: Counters = {};
+  for (const counters of all)
+    for (const [name, count] of Object.entries(counters)) sum[name] = (sum[name] ?? 0) + count;
+  return sum;
+}
+
+/**
  * Collects the counters of an answer. Each report replaces the previous one; reports are totals,
  * not increments.
  */
 export class UsageReader {
   /** A new object after each report. */
   usage: Usage | undefined;
-  readonly #counters: Record<string, number> = {};
+  readonly #counters: Counters = {};
+  #apart: readonly Counters[] = [];
   readonly #tier: Record<"service_tier" | "speed" | "inference_geo", unknown> = {
     service_tier: undefined,
     speed: undefined,
@@ -66,30 +101,24 @@ export class UsageReader {
 
   read(value: unknown): void {
     if (!isObject(value)) return;
-    const counters = objectOf(value);
-    const read = (name: string, tokens: unknown) => {
-      if (tokensOf(tokens) > 0) this.#counters[name] = tokensOf(tokens);
-    };
-    for (const name of ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"])
-      read(name, counters[name]);
-    read("thinking_tokens", objectOf(counters.output_tokens_details).thinking_tokens);
-    const { ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long } = objectOf(counters.cache_creation);
-    read("written_1h", long);
-    read("written", tokensOf(short) + tokensOf(long));
-    read("web_searches", objectOf(counters.server_tool_use).web_search_requests);
+    const report = objectOf(value);
+    Object.assign(this.#counters, countersOf(report));
+    if (Array.isArray(report.iterations))
+      this.#apart = report.iterations.filter((round) => roundsApart.has(round?.type)).map(countersOf);
     for (const name of ["service_tier", "speed", "inference_geo"] as const)
-      if (isPresent(counters[name])) this.#tier[name] = counters[name];
+      if (isPresent(report[name])) this.#tier[name] = report[name];
     this.usage = this.#sum();
   }
 
   #sum(): Usage {
+    const counters = this.#apart.length === 0 ? this.#counters : sumOf([this.#counters, ...this.#apart]);
     const {
       input_tokens: input = 0,
       cache_read_input_tokens: cached = 0,
       cache_creation_input_tokens: created = 0,
-    } = this.#counters;
-    const { output_tokens: output = 0, thinking_tokens: thinking = 0 } = this.#counters;
-    const written = Math.max(created, this.#counters.written ?? 0);
+    } = counters;
+    const { output_tokens: output = 0, thinking_tokens: thinking = 0 } = counters;
+    const written = Math.max(created, counters.written ?? 0);
     const { service_tier: tier, speed, inference_geo: geo } = this.#tier;
     return plausible({
       inputTokens: input + cached + written,
@@ -98,8 +127,8 @@ export class UsageReader {
       outputTokens: output,
       reasoningTokens: thinking,
       ...countedUnits({
-        cacheWrite1hTokens: this.#counters.written_1h ?? 0,
-        webSearches: this.#counters.web_searches ?? 0,
+        cacheWrite1hTokens: counters.written_1h ?? 0,
+        webSearches: counters.web_searches ?? 0,
       }),
       ...serviceTierOf(tier, speed === "standard" ? undefined : speed, geo === "us" ? geo : undefined),
     });

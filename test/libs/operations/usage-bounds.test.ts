@@ -78,6 +78,9 @@ const own = [
 /** The tokens of an absurd report, by what the request asks for. */
 const absurdReports: [operation: OperationName, body: Record<string, unknown>, input: number, output: number][] = [
   ["answer", {}, 10_000, 1_000],
+  ["answer", { context_management: { edits: [{ type: "compact_20260112" }] } }, 320_000, 1_000],
+  ["answer", { context_management: [{ type: "compaction", compact_threshold: 5_000 }] }, 320_000, 1_000],
+  ["answer", { context_management: { edits: [{ type: "clear_thinking_20251015" }] } }, 10_000, 1_000],
   ["answer", { max_tokens: 5 }, 10_000, 1_000],
   ["answer", { n: 3 }, 30_000, 3_000],
   ["answer", { contents: [], generationConfig: { candidateCount: 3 } }, 30_000, 3_000],
