@@ -1,6 +1,16 @@
 /** Parts of requests and answers that OpenAI's two dialects share. */
 
-import { defined, flagOf, isObject, isPresent, type JsonObject, objectOf, stringOf, textOf } from "#wire/json/parse.ts";
+import {
+  defined,
+  flagOf,
+  isObject,
+  isPresent,
+  type JsonObject,
+  listOf,
+  objectOf,
+  stringOf,
+  textOf,
+} from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, typeByNameOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { Attachment, Part, Settings } from "../neutral/neutral.ts";
@@ -94,7 +104,10 @@ export function modalitiesOf(
  * (https://api-docs.deepseek.com/guides/kv_cache), Moonshot `cached_tokens`
  * (https://platform.moonshot.ai/docs/api/chat), and xAI counts reasoning beside the completion, so
  * that only all three add up to the total (https://docs.x.ai/docs/guides/reasoning), and lists the
- * tools that it ran.
+ * tools that it ran. SGLang has `reasoning_tokens` outside of the details, as a part of the
+ * completion. Perplexity has them there too, but its prompt, completion and total have neither them
+ * nor the `citation_tokens` that its model read
+ * (https://docs.perplexity.ai/guides/pricing#detailed-pricing-breakdown-for-sonar-deep-research).
  */
 export function openaiUsageOf(
   value: unknown,
@@ -107,20 +120,56 @@ export function openaiUsageOf(
   const usage = objectOf(value);
   const details = objectOf(usage[`${input}_tokens_details`]);
   const outputDetails = objectOf(usage[`${output}_tokens_details`]);
-  const inputTokens = tokensOf(usage[`${input}_tokens`]);
+  const inputTokens = tokensOf(usage[`${input}_tokens`]) + tokensOf(usage.citation_tokens);
   const completion = tokensOf(usage[`${output}_tokens`]);
-  const reasoningTokens = tokensOf(outputDetails.reasoning_tokens);
-  const isApart = reasoningTokens > 0 && tokensOf(usage.total_tokens) === inputTokens + completion + reasoningTokens;
-  const cached = [details.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens].find(isPresent);
+  const reasoningTokens = tokensOf(outputDetails.reasoning_tokens ?? usage.reasoning_tokens);
+  const isApart =
+    reasoningTokens > 0 &&
+    (usage.num_search_queries !== undefined ||
+      tokensOf(usage.total_tokens) === inputTokens + completion + reasoningTokens);
+  const cached = [
+    details.cached_tokens,
+    details.cached_read_tokens,
+    usage.prompt_cache_hit_tokens,
+    usage.cached_tokens,
+  ].find(isPresent);
   return plausible({
     inputTokens,
     cachedInputTokens: tokensOf(cached),
-    cacheWriteTokens: tokensOf(details.cache_write_tokens),
+    cacheWriteTokens: cacheWritesOf(usage, details),
     outputTokens: isApart ? completion + reasoningTokens : completion,
     reasoningTokens,
-    ...modalitiesOf(details, outputDetails, largerOf(serverToolsOf(usage), units)),
+    ...modalitiesOf(details, outputDetails, largerOf(serverToolsOf(usage), largerOf(hourWritesOf(details), units))),
     ...serviceTierOf(serviceTier),
   });
+}
+
+/**
+ * Tokens written to the cache: a part of the input, as each vendor and gateway names them.
+ *
+ * - OpenAI, OpenRouter: `cache_write_tokens`
+ * - Qwen: `cache_creation_input_tokens`, for Responses in `x_details`
+ *   (https://www.alibabacloud.com/help/en/model-studio/context-cache)
+ * - LiteLLM: `cache_creation_tokens` (https://github.com/BerriAI/litellm/issues/11364)
+ * - new-api: `cached_creation_tokens`
+ * - Bifrost: `cached_write_tokens` (https://github.com/maximhq/bifrost/pull/6500)
+ */
+function cacheWritesOf({ x_details: more }: JsonObject, details: JsonObject): number {
+  const hidden = more === undefined ? undefined : objectOf(objectOf(listOf(more)[0]).prompt_tokens_details);
+  return Math.max(
+    tokensOf(details.cache_write_tokens),
+    tokensOf(details.cache_creation_input_tokens),
+    tokensOf(details.cache_creation_tokens),
+    tokensOf(details.cached_creation_tokens),
+    tokensOf(details.cached_write_tokens),
+    tokensOf(hidden?.cache_creation_input_tokens),
+  );
+}
+
+/** The writes for an hour, in the members of Qwen and LiteLLM. */
+function hourWritesOf({ cache_creation: qwen, cache_creation_token_details: litellm }: JsonObject): Units {
+  const hour = tokensOf(objectOf(qwen ?? litellm).ephemeral_1h_input_tokens);
+  return hour === 0 ? none : { cacheWrite1hTokens: hour };
 }
 
 /**
@@ -129,21 +178,29 @@ export function openaiUsageOf(
  */
 function largerOf(one: Units, other: Units): Units {
   if (one === none) return other;
+  if (other === none) return one;
   return Object.fromEntries(unitNames.map((kind) => [kind, Math.max(one[kind] ?? 0, other[kind] ?? 0)]));
 }
 
 /**
- * Tools that the upstream ran, by xAI's and OpenRouter's counters:
+ * Tools that the upstream ran, by xAI's, OpenRouter's and Perplexity's counters:
  * https://openrouter.ai/docs/use-cases/usage-accounting
  */
-function serverToolsOf({ server_side_tool_usage_details: own, server_tool_use: used }: JsonObject): Units {
-  if (own === undefined && used === undefined) return none;
+function serverToolsOf({
+  server_side_tool_usage_details: own,
+  server_tool_use: used,
+  num_search_queries: queries,
+}: JsonObject): Units {
+  if (own === undefined && used === undefined && queries === undefined) return none;
   const {
     web_search_calls: web,
     x_search_calls: posts,
     file_search_calls: files,
     code_interpreter_calls: code,
   } = objectOf(own);
-  const webSearches = tokensOf(web) + tokensOf(posts) + tokensOf(objectOf(used).web_search_requests);
+  const webSearches = [web, posts, objectOf(used).web_search_requests, queries].reduce<number>(
+    (sum, count) => sum + tokensOf(count),
+    0,
+  );
   return { webSearches, fileSearches: tokensOf(files), codeSessions: tokensOf(code) };
 }

@@ -92,6 +92,50 @@ const gpt = pricesOf({
 });
 const grok = pricesOf({ inputPerMillion: 2, cachedInputPerMillion: 0.5, outputPerMillion: 6, perWebSearch: 0.005 });
 
+/** 1,000 tokens of input, of which 500 were read from the cache and 400 written to it. */
+const cachedChat = (details: object, more: object = {}) =>
+  chatUsageOf({
+    usage: {
+      prompt_tokens: 1_000,
+      completion_tokens: 0,
+      total_tokens: 1_000,
+      prompt_tokens_details: { cached_tokens: 500, ...details },
+      ...more,
+    },
+  });
+const cacheWrites: [vendor: string, usage: Usage | undefined][] = [
+  ["OpenAI", cachedChat({ cache_write_tokens: 400 })],
+  [
+    // https://www.alibabacloud.com/help/en/model-studio/context-cache
+    "Qwen",
+    cachedChat({
+      cache_type: "ephemeral",
+      cache_creation_input_tokens: 400,
+      cache_creation: { ephemeral_5m_input_tokens: 400 },
+    }),
+  ],
+  [
+    "Qwen's Responses",
+    responsesUsageOf({
+      usage: {
+        input_tokens: 1_000,
+        output_tokens: 0,
+        total_tokens: 1_000,
+        input_tokens_details: { cached_tokens: 500 },
+        x_details: [{ prompt_tokens_details: { cached_tokens: 500, cache_creation_input_tokens: 400 } }],
+      },
+    }),
+  ],
+  [
+    // https://github.com/BerriAI/litellm/issues/11364
+    "LiteLLM",
+    cachedChat({ cache_creation_tokens: 400 }, { cache_creation_input_tokens: 400, cache_read_input_tokens: 500 }),
+  ],
+  ["new-api", cachedChat({ cached_creation_tokens: 400 })],
+  // https://github.com/maximhq/bifrost/pull/6500
+  ["Bifrost", cachedChat({ cached_tokens: undefined, cached_read_tokens: 500, cached_write_tokens: 400 })],
+];
+
 const cases: [name: string, prices: Prices, usage: Usage | undefined, cost: string][] = [
   [
     // The example of
@@ -109,6 +153,34 @@ const cases: [name: string, prices: Prices, usage: Usage | undefined, cost: stri
     // 2,048 × 3 + 1,800 × 0.3 + 456 × 3.75 + 100 × 6 + 503 × 15 = 16,539 millionths
     "0.016539",
   ],
+  ...(["compaction", "advisor_message"] as const).map((type): (typeof cases)[number] => [
+    // https://github.com/pydantic/pydantic-ai/issues/5065, with writes and reads of the cache
+    `the round "${type}" of Anthropic is not in the totals of its answer`,
+    sonnet,
+    anthropic(
+      { input_tokens: 23_000, output_tokens: 1 },
+      {
+        input_tokens: 23_000,
+        cache_read_input_tokens: 0,
+        output_tokens: 1_000,
+        iterations: [
+          {
+            type,
+            input_tokens: 100_000,
+            cache_read_input_tokens: 70_000,
+            cache_creation_input_tokens: 10_000,
+            cache_creation: { ephemeral_5m_input_tokens: 4_000, ephemeral_1h_input_tokens: 6_000 },
+            output_tokens: 3_500,
+          },
+          { type: "message", input_tokens: 23_000, output_tokens: 1_000 },
+          { type: "fallback_message", input_tokens: 5_000, output_tokens: 700 },
+          null,
+        ],
+      },
+    ),
+    // 123,000 × 3 + 70,000 × 0.3 + 4,000 × 3.75 + 6,000 × 6 + 4,500 × 15 = 508,500 millionths
+    "0.5085",
+  ]),
   [
     "an hour's cache writes cost 1.6 times those of five minutes where the catalogue has no price for them",
     sonnetWithoutHours as Prices,
@@ -189,6 +261,54 @@ const cases: [name: string, prices: Prices, usage: Usage | undefined, cost: stri
       },
     }),
     "0.005",
+  ],
+  [
+    "SGLang's reasoning is a part of the completion",
+    pricesOf({ outputPerMillion: 10, reasoningPerMillion: 3 }),
+    chatUsageOf({
+      usage: { prompt_tokens: 0, completion_tokens: 1_000, total_tokens: 1_000, reasoning_tokens: 600 },
+    }),
+    "0.0058",
+  ],
+  [
+    // https://docs.perplexity.ai/guides/pricing#detailed-pricing-breakdown-for-sonar-deep-research,
+    // with the usage of https://github.com/bgeneto/open-webui-cost-tracker/issues/6
+    "Perplexity's citations, reasoning and searches beside prompt and completion",
+    pricesOf({ inputPerMillion: 2, outputPerMillion: 8, reasoningPerMillion: 3, perWebSearch: 0.005 }),
+    chatUsageOf({
+      usage: {
+        prompt_tokens: 108,
+        completion_tokens: 3_256,
+        total_tokens: 3_364,
+        citation_tokens: 7_299,
+        num_search_queries: 74,
+        reasoning_tokens: 73_248,
+      },
+    }),
+    // 7,407 × 2 + 3,256 × 8 + 73,248 × 3 = 260,606 millionths, and 74 searches
+    "0.630606",
+  ],
+  ...cacheWrites.map(([vendor, usage]): (typeof cases)[number] => [
+    `cache writes of ${vendor}`,
+    pricesOf({ inputPerMillion: 1, cachedInputPerMillion: 0.1, cacheWritePerMillion: 1.25, outputPerMillion: 0 }),
+    usage,
+    // 100 × 1 + 500 × 0.1 + 400 × 1.25
+    "0.00065",
+  ]),
+  [
+    "an hour's cache writes of Qwen",
+    pricesOf({ inputPerMillion: 1, cacheWritePerMillion: 1.25, cacheWrite1hPerMillion: 2 }),
+    chatUsageOf({
+      usage: {
+        prompt_tokens: 1_000,
+        completion_tokens: 0,
+        prompt_tokens_details: {
+          cache_creation_input_tokens: 1_000,
+          cache_creation: { ephemeral_5m_input_tokens: 400, ephemeral_1h_input_tokens: 600 },
+        },
+      },
+    }),
+    "0.0017",
   ],
   [
     "DeepSeek's tokens from the cache",
