@@ -50,9 +50,12 @@ const rules: readonly Rule[] = [
   },
   {
     means: "quota",
-    // Google's ids of daily quotas contain `PerDay`.
+    // Google's ids of daily quotas contain `PerDay`. The numbers are Zhipu's: no balance, and the
+    // limits of a plan for five hours, a week or a month.
     names:
-      /^(?:insufficient_quota|billing_not_active|billing_hard_limit_reached|billing_error|BILLING_DISABLED|credit_balance_exhausted|(?:organization|project|enforced)_spend_limit_(?:exceeded|reached)|organization_usage_limit_exceeded|usage_not_included|insufficient_balance|insufficient_user_quota|exceeded_current_quota_error|budget_exceeded|Arrearage|payment_required|blocked_api_access|minimax-1008)$|PerDay/,
+      /^(?:insufficient_quota|billing_not_active|billing_hard_limit_reached|billing_error|BILLING_DISABLED|credit_balance_exhausted|(?:organization|project|enforced)_spend_limit_(?:exceeded|reached)|organization_usage_limit_exceeded|usage_not_included|insufficient_balance|insufficient_user_quota|exceeded_current_quota_error|budget_exceeded|Arrearage|payment_required|blocked_api_access|minimax-1008|usage_limit_reached|1113|1308|1310)$|PerDay/,
+    words:
+      /^(?:(?:the )?usage limit (?:has been )?reached|you(?:'ve| have| \([^)]{1,100}\) have) (?:reached your|exceeded the) [\w-]{1,20} usage (?:limit|quota)|rate limit exceeded: free-models-per-day)/i,
   },
   {
     means: "rate_limited",

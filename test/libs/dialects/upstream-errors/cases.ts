@@ -714,6 +714,126 @@ const trouble: Record<OperatorFault, UpstreamErrorCase[]> = { credential: [], qu
 
 trouble.quota.push(
   {
+    upstream: "Zhipu, without a balance",
+    status: 429,
+    source: issue("zai-org/GLM-5", 148),
+    body: { error: { code: "1113", message: "Insufficient balance or no resource package. Please recharge." } },
+  },
+  {
+    upstream: "Zhipu, without a balance, in Chinese",
+    status: 429,
+    source: issue("continuedev/continue", 11823),
+    partial: true,
+    body: { error: { code: "1113", message: "余额不足或无可用资源包,请充值。" } },
+  },
+  {
+    upstream: "Zhipu's Messages, without a balance",
+    status: 429,
+    source: issue("zai-org/feedback", 789),
+    body: {
+      type: "error",
+      error: {
+        type: "rate_limit_error",
+        code: "1113",
+        message:
+          "[1113][Insufficient balance or no resource package. Please recharge.][20260922232915e8288c66f9ff4aaa]",
+      },
+      request_id: "20260922232915e8288c66f9ff4aaa",
+    },
+  },
+  {
+    upstream: "Zhipu, a plan whose five hours are used up",
+    status: 429,
+    source: "no thread found: the body as public clients of Zhipu quote it",
+    body: {
+      error: {
+        code: "1308",
+        message: "Usage limit reached for 5 hour. Your limit will reset at 2026-04-09 15:13:03",
+      },
+      request_id: "abc",
+    },
+  },
+  {
+    upstream: "Zhipu, a plan whose week is used up",
+    status: 429,
+    source: "no thread found: the body as public clients of Zhipu quote it",
+    body: {
+      error: {
+        code: "1310",
+        message: "Weekly/Monthly Limit Exhausted. Your limit will reset at 2026-08-27 12:05:49",
+      },
+    },
+  },
+  {
+    upstream: "MiniMax",
+    status: 500,
+    source: issue("MiniMax-AI/MiniMax-M2", 62),
+    body: {
+      type: "error",
+      error: { type: "api_error", message: "insufficient balance (1008)" },
+      request_id: "05997465cd2ee4bd50b24b216c911b75",
+    },
+  },
+  {
+    upstream: "Ollama, a week",
+    status: 429,
+    source: "https://github.com/NousResearch/hermes-agent/pull/68832",
+    hidden: /seppe/,
+    body: {
+      error:
+        "you (seppe) have reached your weekly usage limit, upgrade for higher limits: https://ollama.com/upgrade or add extra usage: https://ollama.com/settings (ref: 8f5ae506)",
+    },
+  },
+  {
+    upstream: "Ollama, an hour",
+    status: 429,
+    source: issue("continuedev/continue", 9233),
+    partial: true,
+    body: { error: "you've reached your hourly usage limit, please wait or upgrade to continue" },
+  },
+  {
+    upstream: "Volcengine, five hours of a plan",
+    status: 429,
+    source: "https://github.com/openclaw/openclaw/pull/58458",
+    partial: true,
+    body: { error: { message: "You have exceeded the 5-hour usage quota.", type: "TooManyRequests" } },
+  },
+  {
+    upstream: "OpenAI, a subscription",
+    status: 429,
+    source: issue("router-for-me/CLIProxyAPI", 1666),
+    body: {
+      error: {
+        type: "usage_limit_reached",
+        message: "The usage limit has been reached",
+        plan_type: "free",
+        resets_at: 1_772_180_859,
+        resets_in_seconds: 529_498,
+      },
+    },
+  },
+  {
+    upstream: "a gateway to subscriptions",
+    status: 403,
+    source: "https://github.com/Wei-Shaw/sub2api/pull/2213",
+    body: { error: { message: "usage limit reached", type: "forbidden_error" } },
+  },
+  {
+    upstream: "OpenRouter, free models",
+    status: 429,
+    source: issue("Gitlawb/openclaude", 936),
+    body: {
+      error: {
+        message: "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day",
+        code: 429,
+        metadata: {
+          headers: { "X-RateLimit-Limit": "50", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1746489600000" },
+          provider_name: null,
+        },
+      },
+    },
+  },
+  {
     upstream: "Groq, over its spend limit",
     status: 400,
     source: "https://console.groq.com/docs/spend-limits",
