@@ -133,7 +133,8 @@ export function dateMsIn(header: Header, now: number): number | undefined {
 
 const secondsIn: Readonly<Record<string, number>> = { d: 86_400, h: 3_600, m: 60, s: 1, ms: 0.001 };
 
-function durationIn(header: Header): number | undefined {
+/** In seconds, from a text such as `6m0s`. */
+export function durationIn(header: Header): number | undefined {
   if (typeof header !== "string" || !/^(?:\d{1,9}(?:\.\d{1,9})?(?:ms|[dhms])){1,5}$/.test(header)) return undefined;
   return [...header.matchAll(/([\d.]+)(ms|[dhms])/g)].reduce(
     (sum, [, count, unit]) => sum + Number(count) * (secondsIn[unit as string] as number),

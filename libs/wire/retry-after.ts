@@ -1,6 +1,6 @@
 /** Reads from a response when its upstream accepts requests again. */
 
-import { dateMsIn, type Header, numberIn, rateLimitsIn } from "./rate-limit-headers.ts";
+import { dateMsIn, durationIn, type Header, numberIn, rateLimitsIn } from "./rate-limit-headers.ts";
 
 /**
  * Whole seconds until then, rounded up; 0 or less for a past time, undefined without reliable
@@ -19,4 +19,20 @@ export function retryAfterSecondsOf(headers: Readonly<Record<string, Header>>, n
 function retryAfterMs(header: Header, now: number): number | undefined {
   const seconds = numberIn(header);
   return seconds === undefined ? dateMsIn(header, now) : seconds * 1_000;
+}
+
+const unit = "(?:ms|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:ours?)?|d(?:ays?)?)(?![a-z])";
+const wait = new RegExp(
+  `\\b(?:try again|retry|wait)(?: in| after| for)? ((?:\\d{1,9}(?:\\.\\d{1,9})?\\s?${unit}[\\s,]{0,2}){1,5})`,
+  "i",
+);
+
+/**
+ * Whole seconds that the words of an error ask for, rounded up; undefined for none. A rate limit
+ * inside a stream is not told in headers: https://github.com/openai/codex/pull/2266
+ */
+export function waitSecondsIn(text: string): number | undefined {
+  const words = wait.exec(text)?.[1]?.toLowerCase();
+  const seconds = durationIn(words?.replace(/[\s,]/g, "").replace(/(ms|[dhms])[a-z]*/g, "$1"));
+  return seconds === undefined ? undefined : Math.ceil(seconds);
 }

@@ -12,6 +12,7 @@ import { type Repair, repairOf } from "#dialects/repairs/repairs.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { MessagePartKind } from "#relay/session-messages.ts";
 import { type SseEvent, SseEventTooLarge, type SseReader } from "#wire/sse.ts";
+import { retryAfterSecondsMax } from "../bounds.ts";
 
 /** The result of reading some bytes of a response. */
 export type AnswerStep = { kind: "more"; bytes: Buffer[] } | { kind: "end"; bytes: Buffer[] } | FailedStep | LateStep;
@@ -98,16 +99,39 @@ export function eventsIn(reader: SseReader, chunk: Buffer, bytesMax: number): Ss
   }
 }
 
+/** The failures that pass with time. A time in the words of any other is not the upstream's. */
+const isTemporary = ({ code, operatorFault }: Failure) =>
+  code === "rate_limited" || code === "overloaded" || operatorFault === "quota";
+
+/** `isQuoted` is that of `failureOf`. */
+export function refusedWith(
+  status: number,
+  error: UpstreamError,
+  isQuoted: ((text: string) => boolean) | undefined,
+): FailedStep {
+  const failure = failureOf(status, error, isQuoted);
+  const { message: reason } = error;
+  const step: FailedStep = { kind: "failed", bytes: [], failure, reason, repair: repairOf(status, error) };
+  return isTemporary(failure) ? waitingFor(error.retryAfterSeconds, step) : step;
+}
+
+/** The step with the time after which the upstream accepts requests again. */
+export const waitingFor = (seconds: number | undefined, step: FailedStep): FailedStep =>
+  seconds === undefined
+    ? step
+    : {
+        ...step,
+        retryAfterSeconds: seconds,
+        failure: { ...step.failure, retryAfterSeconds: Math.min(retryAfterSecondsMax, Math.max(1, seconds)) },
+      };
+
 /**
  * Messages in an answer may quote anybody, so only an error's codes tell something about the
  * operator's account.
  */
 export const failedWith = (error: UpstreamError, bytes: Buffer[] = []): FailedStep => ({
-  kind: "failed",
+  ...refusedWith(error.status ?? 502, error, () => true),
   bytes,
-  failure: failureOf(error.status ?? 502, error, () => true),
-  reason: error.message,
-  repair: repairOf(error.status ?? 502, error),
 });
 
 /** The last step of a whole answer. */

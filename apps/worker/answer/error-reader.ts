@@ -1,10 +1,17 @@
 /** Reads the reason of an error response, or of a response that is not an answer. */
 
-import { type Failure, failureOf } from "#dialects/errors.ts";
-import { repairOf } from "#dialects/repairs/repairs.ts";
-import { errorBytesMax, retryAfterSecondsMax } from "../bounds.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { errorBytesMax } from "../bounds.ts";
 import type { Reading } from "../preparation/exchange.ts";
-import { type AnswerReader, type AnswerStep, type FailedStep, isAnswerStatus, unreadable } from "./answer-reader.ts";
+import {
+  type AnswerReader,
+  type AnswerStep,
+  type FailedStep,
+  isAnswerStatus,
+  refusedWith,
+  unreadable,
+  waitingFor,
+} from "./answer-reader.ts";
 
 const redirected: Failure = {
   code: "upstream_failed",
@@ -39,14 +46,7 @@ export class ErrorReader implements AnswerReader {
   }
 
   end(): AnswerStep {
-    const step = this.#read();
-    const seconds = this.#retryAfterSeconds ?? step.retryAfterSeconds;
-    if (seconds === undefined) return step;
-    return {
-      ...step,
-      retryAfterSeconds: seconds,
-      failure: { ...step.failure, retryAfterSeconds: Math.min(retryAfterSecondsMax, Math.max(1, seconds)) },
-    };
+    return waitingFor(this.#retryAfterSeconds, this.#read());
   }
 
   #read(): FailedStep {
@@ -60,13 +60,7 @@ export class ErrorReader implements AnswerReader {
       return failed(unreadable);
     const error = this.#reading.errorOf(body);
     const status = isAnswerStatus(this.#status) ? (error.status ?? 502) : this.#status;
-    const { message: reason, retryAfterSeconds } = error;
-    return {
-      ...failed(failureOf(status, error, this.#isQuoted)),
-      reason,
-      repair: repairOf(status, error),
-      ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
-    };
+    return refusedWith(status, error, this.#isQuoted);
   }
 
   /** The JSON value; otherwise the text, which may be a server's message or a proxy's page. */

@@ -5,6 +5,7 @@
  */
 
 import { defined, isObject, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { waitSecondsIn } from "#wire/retry-after.ts";
 import {
   embeddedErrorLengthMax,
   upstreamErrorDepthMax,
@@ -46,7 +47,8 @@ export function upstreamErrorOf(body: unknown): UpstreamError {
     inner.find((layer) => layer[name] !== undefined)?.[name];
   const code = shownNameOf(innermost("code"));
   const type = shownNameOf(innermost("type"));
-  const retryAfterSeconds = innermost("retryAfterSeconds");
+  const retryAfterSeconds =
+    innermost("retryAfterSeconds") ?? waitSecondsIn(innermost("message")?.slice(0, upstreamMessageLengthMax) ?? "");
   const { means, evidence } = layersMeaningOf(layers);
   return {
     message:
@@ -178,7 +180,7 @@ function readObject(error: JsonObject, layers: Layer[], depth: number): void {
       .find((status) => status !== undefined),
     // https://openrouter.ai/docs/api/reference/errors-and-debugging
     flagged: metadata.flagged_input !== undefined,
-    ...defined({ param: textOf(error.param) }),
+    ...defined({ param: textOf(error.param), retryAfterSeconds: waitOf(error) }),
   });
   const innerCode = textOf(objectOf(error.innererror).code);
   if (innerCode !== undefined) layers.push({ reasons: [innerCode] });
@@ -193,6 +195,20 @@ function readObject(error: JsonObject, layers: Layer[], depth: number): void {
     layers.push({ message: textOf(minimaxMessage), reasons: [`${minimaxReason}${minimaxCode}`] });
   if (isPresent(objectOf(error.response).error)) read(objectOf(error.response).error, layers, depth + 1);
   if (isPresent(metadata.raw)) read(metadata.raw, layers, depth + 1);
+}
+
+/**
+ * Whole seconds in the members of OpenAI's subscriptions
+ * (https://github.com/router-for-me/CLIProxyAPI/issues/1666) and of gateways
+ * (https://github.com/vectorize-io/hindsight/pull/4481,
+ * https://github.com/diegosouzapw/OmniRoute/pull/5974).
+ */
+function waitOf(error: JsonObject): number | undefined {
+  const { retry_after_ms: ms, retryAfterMs = ms } = error;
+  const { retry_after: plain, retry_after_seconds: named = plain, resets_in_seconds: seconds = named } = error;
+  const isWait = (value: unknown) => typeof value === "number" && value >= 0;
+  if (isWait(seconds)) return Math.ceil(Number(seconds));
+  return isWait(retryAfterMs) ? Math.ceil(Number(retryAfterMs) / 1_000) : undefined;
 }
 
 /** https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto */

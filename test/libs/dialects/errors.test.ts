@@ -110,6 +110,51 @@ test("an account's rate limit is recognised, even with a status that blames the 
     assert.doesNotMatch(failure.message, /Limit|Requested|tier|billing/);
 });
 
+const rateLimited = (message: string) => ({ error: { message, code: "rate_limit_exceeded" } });
+const waits: [source: string, body: unknown, seconds: number | undefined][] = [
+  [
+    "https://github.com/openai/codex/pull/2266",
+    {
+      error: {
+        code: "rate_limit_exceeded",
+        message:
+          "Rate limit reached for gpt-5 in organization org-AAA on tokens per min (TPM): Limit 30000, Used 22999, Requested 12528. Please try again in 11.054s. Visit https://platform.openai.com/account/rate-limits to learn more.",
+      },
+    },
+    12,
+  ],
+  ["https://github.com/agsaru/Repo2Readme/issues/183", rateLimited("Please try again in 2m59.56s."), 180],
+  ["OpenAI, milliseconds", rateLimited("Please try again in 20ms."), 1],
+  ["Groq, a day", rateLimited("Please try again in 23h59m1s. Need more tokens?"), 86_341],
+  ["Azure", { error: { code: "429", message: "Please retry after 26 seconds. Please contact Azure support" } }, 26],
+  ["Gemini, as one text", rateLimited("Quota exceeded.\nPlease retry in 38.559s."), 39],
+  ["GitHub Models", rateLimited("Rate limit of 10 per 60s exceeded. Please wait 26 seconds before retrying."), 26],
+  [
+    "https://github.com/vectorize-io/hindsight/pull/4481",
+    { detail: { message: "Limit for model m reached. Wait 10 seconds and try again.", retry_after: 27 } },
+    27,
+  ],
+  ["https://github.com/diegosouzapw/OmniRoute/pull/5974", { retry_after_ms: 45_000, error: "Too many requests" }, 45],
+  [
+    "https://github.com/router-for-me/CLIProxyAPI/issues/1666",
+    { error: { type: "usage_limit_reached", message: "The usage limit has been reached", resets_in_seconds: 529_498 } },
+    529_498,
+  ],
+  ["Google's detail", { error: { message: "Slow down.", details: [{ retryDelay: "26.2s" }] } }, 27],
+  ["no time", rateLimited("Please try again later."), undefined],
+  ["no unit", rateLimited("Please retry after 26"), undefined],
+  ["another unit", rateLimited("Please retry in 2 model calls, or wait 3 milliseconds"), undefined],
+  [
+    "no number",
+    { error: { message: "x", retry_after: "soon", resets_in_seconds: null, retry_after_ms: -5 } },
+    undefined,
+  ],
+];
+
+test("the time of the next retry is read from a body, in members and in words", () => {
+  for (const [source, body, seconds] of waits) assert.equal(upstreamErrorOf(body).retryAfterSeconds, seconds, source);
+});
+
 test("words that the caller wrote prove nothing about the operator's account", () => {
   for (const one of quoted) {
     const body = JSON.stringify({ model: "m", [one.field]: 1 }).toLowerCase();

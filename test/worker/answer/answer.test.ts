@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
+import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 import { readerOf } from "../../../apps/worker/answer/answer.ts";
+import { failedWith } from "../../../apps/worker/answer/answer-reader.ts";
 
 function failureOf(dialect: (typeof conversationDialects)[number], status: number, body: string, type: string) {
   const reader = readerOf(
@@ -64,4 +66,25 @@ test("an error body that is truncated or too long still counts by its status", (
     const long = failureOf(dialect, 400, `x ${"y".repeat(200_000)}`, "text/plain");
     assert.ok(long.code === "invalid_request" && long.message.length <= 2_000);
   }
+});
+
+test("a rate limit inside of an answer has the time of the next retry, and a mistake has none", () => {
+  const waits = (error: object) => {
+    const { retryAfterSeconds, failure } = failedWith(
+      upstreamErrorOf({ type: "response.failed", response: { error } }),
+    );
+    return [failure.code, retryAfterSeconds, failure.retryAfterSeconds];
+  };
+  const message = "Please try again in 1m50.5s.";
+  assert.deepEqual(waits({ code: "rate_limit_exceeded", message }), ["rate_limited", 111, 60]);
+  assert.deepEqual(waits({ code: "server_is_overloaded", message }), ["overloaded", 111, 60]);
+  assert.deepEqual(waits({ code: "invalid_prompt", message }), ["invalid_request", undefined, undefined]);
+  assert.deepEqual(
+    failureOf("openai-chat", 400, JSON.stringify({ error: { message } }), "application/json").retryAfterSeconds,
+    undefined,
+  );
+  assert.deepEqual(
+    failureOf("openai-chat", 429, JSON.stringify({ error: { message } }), "application/json").retryAfterSeconds,
+    60,
+  );
 });
