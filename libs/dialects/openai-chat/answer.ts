@@ -81,8 +81,8 @@ export const endOf = (finish: Finish, stopSequence: string | undefined, usage: U
  * (https://platform.moonshot.ai/docs/api/chat).
  */
 export function usageOf(answer: JsonObject): Usage | undefined {
-  const { usage, x_groq: groq, choices, service_tier: tier } = answer;
-  if (isObject(usage)) return openaiUsageOf(usage, "prompt", "completion", tier);
+  const { usage, x_groq: groq, choices } = answer;
+  if (isObject(usage)) return openaiUsageOf(usage, "prompt", "completion", answer);
   if (groq !== undefined && isObject(objectOf(groq).usage)) return usageOf({ usage: objectOf(groq).usage });
   if (!Array.isArray(choices)) return undefined;
   for (const choice of choices) if (isObject(choice?.usage)) return usageOf({ ...answer, usage: choice.usage });

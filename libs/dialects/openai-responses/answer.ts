@@ -229,7 +229,7 @@ function usageBodyOf(usage: Usage | undefined): object {
 /** The usage in a response object; undefined if it has none. */
 export const usageOf = (response: JsonObject) =>
   isObject(response.usage)
-    ? openaiUsageOf(response.usage, "input", "output", response.service_tier, hostedUnitsOf(response))
+    ? openaiUsageOf(response.usage, "input", "output", response, hostedUnitsOf(response))
     : undefined;
 
 /**

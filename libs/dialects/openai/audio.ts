@@ -21,10 +21,13 @@ export const tokensPerSecond = 25;
 
 /**
  * Tokens, or a duration in seconds:
- * https://platform.openai.com/docs/api-reference/audio/json-object. Undefined if there is neither.
+ * https://platform.openai.com/docs/api-reference/audio/json-object. Mistral names it otherwise, and
+ * bills by it: https://docs.mistral.ai/api/endpoint/audio/transcriptions. Undefined if there is
+ * neither.
  */
 export function audioUsageOf(value: unknown): Usage | undefined {
-  const { seconds, input_tokens: input, output_tokens: output, input_token_details: details } = objectOf(value);
+  const { input_tokens: input, output_tokens: output, input_token_details: details, ...durations } = objectOf(value);
+  const { prompt_audio_seconds: heard, seconds = heard } = durations;
   if (typeof seconds === "number" && seconds > 0) {
     const usage = plainUsageOf(Math.ceil(seconds * tokensPerSecond));
     return { ...plausible({ ...usage, units: { audioSeconds: Math.ceil(seconds) } }), isEstimated: true };

@@ -108,25 +108,32 @@ export function modalitiesOf(
  * completion. Perplexity has them there too, but its prompt, completion and total have neither them
  * nor the `citation_tokens` that its model read
  * (https://docs.perplexity.ai/guides/pricing#detailed-pricing-breakdown-for-sonar-deep-research).
+ * Google counts thinking in the total alone
+ * (https://discuss.ai.google.dev/t/127400), Mistral the audio that it heard
+ * (https://github.com/pydantic/genai-prices/pull/591).
  */
 export function openaiUsageOf(
   value: unknown,
   input: "prompt" | "input",
   output: "completion" | "output",
-  serviceTier?: unknown,
+  { service_tier: serviceTier, model }: JsonObject,
   units: Units = none,
 ): Usage | undefined {
   if (!isObject(value)) return undefined;
   const usage = objectOf(value);
   const details = objectOf(usage[`${input}_tokens_details`]);
   const outputDetails = objectOf(usage[`${output}_tokens_details`]);
-  const inputTokens = tokensOf(usage[`${input}_tokens`]) + tokensOf(usage.citation_tokens);
+  const prompt = tokensOf(usage[`${input}_tokens`]);
   const completion = tokensOf(usage[`${output}_tokens`]);
-  const reasoningTokens = tokensOf(outputDetails.reasoning_tokens ?? usage.reasoning_tokens);
-  const isApart =
-    reasoningTokens > 0 &&
-    (usage.num_search_queries !== undefined ||
-      tokensOf(usage.total_tokens) === inputTokens + completion + reasoningTokens);
+  const reasoning = tokensOf(outputDetails.reasoning_tokens ?? usage.reasoning_tokens);
+  /** Tokens that only the total has. */
+  const more = Math.max(0, tokensOf(usage.total_tokens) - prompt - completion);
+  const isHeard = more > 0 && tokensOf(usage.prompt_audio_seconds) > 0;
+  const isThinking =
+    reasoning === 0
+      ? more > 0 && !isHeard && /gemini/i.test(String(model))
+      : more === reasoning || usage.num_search_queries !== undefined;
+  const thoughts = isThinking ? reasoning || more : 0;
   const cached = [
     details.cached_tokens,
     details.cached_read_tokens,
@@ -134,12 +141,16 @@ export function openaiUsageOf(
     usage.cached_tokens,
   ].find(isPresent);
   return plausible({
-    inputTokens,
+    inputTokens: prompt + tokensOf(usage.citation_tokens) + (isHeard ? more : 0),
     cachedInputTokens: tokensOf(cached),
     cacheWriteTokens: cacheWritesOf(usage, details),
-    outputTokens: isApart ? completion + reasoningTokens : completion,
-    reasoningTokens,
-    ...modalitiesOf(details, outputDetails, largerOf(serverToolsOf(usage), largerOf(hourWritesOf(details), units))),
+    outputTokens: completion + thoughts,
+    reasoningTokens: reasoning || thoughts,
+    ...modalitiesOf(
+      isHeard ? { audio_tokens: more, ...details } : details,
+      outputDetails,
+      largerOf(serverToolsOf(usage), largerOf(hourWritesOf(details), units)),
+    ),
     ...serviceTierOf(serviceTier),
   });
 }

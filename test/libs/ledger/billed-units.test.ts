@@ -263,6 +263,51 @@ const cases: [name: string, prices: Prices, usage: Usage | undefined, cost: stri
     "0.005",
   ],
   [
+    // https://discuss.ai.google.dev/t/127400
+    "thinking that Google's endpoint for OpenAI's format has in the total alone",
+    pricesOf({ inputPerMillion: 1, outputPerMillion: 10, reasoningPerMillion: 10 }),
+    chatUsageOf({
+      model: "gemini-3-flash-preview",
+      usage: { completion_tokens: 3, prompt_tokens: 9, total_tokens: 105 },
+    }),
+    "0.000969",
+  ],
+  [
+    "a total of another model that is larger than its parts",
+    pricesOf({ inputPerMillion: 1, outputPerMillion: 10 }),
+    chatUsageOf({ model: "claude-sonnet-5", usage: { completion_tokens: 3, prompt_tokens: 9, total_tokens: 105 } }),
+    "0.000039",
+  ],
+  [
+    // https://github.com/pydantic/genai-prices/pull/591
+    "audio that Mistral has in the total alone",
+    pricesOf({ inputPerMillion: 1, audioInputPerMillion: 4, outputPerMillion: 10 }),
+    chatUsageOf({
+      model: "voxtral-small-latest",
+      usage: {
+        prompt_audio_seconds: 30,
+        prompt_tokens: 3,
+        completion_tokens: 1,
+        total_tokens: 379,
+        prompt_tokens_details: { cached_tokens: 0 },
+      },
+    }),
+    // 3 × 1 + 375 × 4 + 1 × 10
+    "0.001513",
+  ],
+  [
+    "a transcript of Mistral by its seconds",
+    pricesOf({ inputPerMillion: 1, perAudioSecond: 0.00005 }),
+    audioUsageOf({
+      prompt_audio_seconds: 12,
+      prompt_tokens: 3,
+      total_tokens: 419,
+      completion_tokens: 41,
+      prompt_tokens_details: { cached_tokens: 0, audio_tokens: 375 },
+    }),
+    "0.0006",
+  ],
+  [
     "SGLang's reasoning is a part of the completion",
     pricesOf({ outputPerMillion: 10, reasoningPerMillion: 3 }),
     chatUsageOf({
