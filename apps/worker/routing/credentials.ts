@@ -192,7 +192,7 @@ export class Credentials {
 /** For the caller, and for all if another caller was refused a while ago or still is. */
 function coolDown(cooldown: Cooldown, caller: string, now: number, askedMs: number): void {
   const { callers } = cooldown;
-  const until = now + Math.min(cooldownAskedMsMax, askedMs);
+  const until = Math.max(callers.get(caller) ?? 0, now + Math.min(cooldownAskedMsMax, askedMs));
   for (const [other, at] of callers) if (at < now - refusalKnownMs) callers.delete(other);
   const isShared = callers.size > (callers.has(caller) ? 1 : 0);
   setNewest(callers, caller, until, refusedCallersMax);

@@ -63,3 +63,12 @@ test("of a target that really refuses, the second caller is the last one that fi
     }
   assert.equal(calls, 2);
 });
+
+test("a shorter time, of a call that ran beside, does not end a longer one", () => {
+  const credentials = new Credentials();
+  credentials.rateLimited(target, "KEY", hour, "eve", 0);
+  credentials.rateLimited(target, "KEY", 2_000, "eve", 10);
+  assert.equal(isFree(credentials, "eve", 60_000), false);
+  credentials.rateLimited(target, "KEY", hour, "eve", 60_000);
+  assert.equal(isFree(credentials, "eve", hour + 59_999), false, "a later failure extends it");
+});
