@@ -110,7 +110,8 @@ export function modalitiesOf(
  * (https://docs.perplexity.ai/guides/pricing#detailed-pricing-breakdown-for-sonar-deep-research).
  * Google counts thinking in the total alone
  * (https://discuss.ai.google.dev/t/127400), Mistral the audio that it heard
- * (https://github.com/pydantic/genai-prices/pull/591).
+ * (https://github.com/pydantic/genai-prices/pull/591). Gateways to Claude may count the prompt
+ * without the cache, as Anthropic does (https://github.com/QuantumNous/new-api/issues/5005).
  */
 export function openaiUsageOf(
   value: unknown,
@@ -134,16 +135,17 @@ export function openaiUsageOf(
       ? more > 0 && !isHeard && /gemini/i.test(String(model))
       : more === reasoning || usage.num_search_queries !== undefined;
   const thoughts = isThinking ? reasoning || more : 0;
-  const cached = [
-    details.cached_tokens,
-    details.cached_read_tokens,
-    usage.prompt_cache_hit_tokens,
-    usage.cached_tokens,
-  ].find(isPresent);
+  const cached = tokensOf(
+    [details.cached_tokens, details.cached_read_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens].find(
+      isPresent,
+    ),
+  );
+  const written = cacheWritesOf(usage, details);
+  const isBeside = cached > prompt || (more > 0 && more === cached + written);
   return plausible({
-    inputTokens: prompt + tokensOf(usage.citation_tokens) + (isHeard ? more : 0),
-    cachedInputTokens: tokensOf(cached),
-    cacheWriteTokens: cacheWritesOf(usage, details),
+    inputTokens: prompt + tokensOf(usage.citation_tokens) + (isHeard ? more : 0) + (isBeside ? cached + written : 0),
+    cachedInputTokens: cached,
+    cacheWriteTokens: written,
     outputTokens: completion + thoughts,
     reasoningTokens: reasoning || thoughts,
     ...modalitiesOf(

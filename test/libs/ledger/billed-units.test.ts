@@ -279,6 +279,30 @@ const cases: [name: string, prices: Prices, usage: Usage | undefined, cost: stri
     "0.000039",
   ],
   [
+    // https://github.com/QuantumNous/new-api/issues/5005
+    "tokens from the cache beside the prompt",
+    pricesOf({ inputPerMillion: 1, cachedInputPerMillion: 0.1, outputPerMillion: 5 }),
+    chatUsageOf({
+      usage: { prompt_tokens: 56_322, completion_tokens: 87, prompt_tokens_details: { cached_tokens: 72_960 } },
+    }),
+    // 56,322 × 1 + 72,960 × 0.1 + 87 × 5
+    "0.064053",
+  ],
+  [
+    "tokens of the cache that the total has, and the prompt has not",
+    pricesOf({ inputPerMillion: 1, cachedInputPerMillion: 0.1, cacheWritePerMillion: 1.25, outputPerMillion: 5 }),
+    chatUsageOf({
+      usage: {
+        prompt_tokens: 1_000,
+        completion_tokens: 100,
+        total_tokens: 1_600,
+        prompt_tokens_details: { cached_tokens: 300, cache_write_tokens: 200 },
+      },
+    }),
+    // 1,000 × 1 + 300 × 0.1 + 200 × 1.25 + 100 × 5
+    "0.00178",
+  ],
+  [
     // https://github.com/pydantic/genai-prices/pull/591
     "audio that Mistral has in the total alone",
     pricesOf({ inputPerMillion: 1, audioInputPerMillion: 4, outputPerMillion: 10 }),
