@@ -112,13 +112,15 @@ function periodMsOf(
 export const numberIn = (header: Header): number | undefined =>
   typeof header === "string" && /^\d{1,15}(\.\d{1,9})?$/.test(header) ? Number(header) : undefined;
 
-/** Numbers from here on are epoch seconds. */
+/** Numbers from here on are epoch seconds, or epoch ms, as OpenRouter's. */
 const epochSecondsMin = 1_000_000_000;
+const epochMsMin = 1_000_000_000_000;
 
-/** In ms. From seconds, a duration, epoch seconds or a date. */
-function untilOf(header: Header, now: number): number | undefined {
+/** In ms. From seconds, a duration, an epoch time or a date. */
+export function untilOf(header: Header, now: number): number | undefined {
   const seconds = numberIn(header) ?? durationIn(header);
   if (seconds === undefined) return dateMsIn(header, now);
+  if (seconds >= epochMsMin) return Math.ceil(seconds) - now;
   return Math.ceil(seconds * 1_000) - (seconds >= epochSecondsMin ? now : 0);
 }
 
@@ -126,7 +128,7 @@ function untilOf(header: Header, now: number): number | undefined {
 const date = /^\w{3,9}, .* GMT$|^\d{4}-\d\d-\d\dT/;
 
 /** The time until a date. */
-export function dateMsIn(header: Header, now: number): number | undefined {
+function dateMsIn(header: Header, now: number): number | undefined {
   const at = typeof header === "string" && date.test(header) ? Date.parse(header) : Number.NaN;
   return Number.isNaN(at) ? undefined : at - now;
 }

@@ -54,6 +54,19 @@ const cases: [what: string, headers: Record<string, string>, seconds: number | u
     { "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "later" },
     undefined,
   ],
+  ["a duration", { "retry-after": "1m30s" }, 90],
+  ["an epoch time in seconds", { "retry-after": String(now / 1_000 + 20) }, 20],
+  [
+    "OpenRouter's limit, until an epoch time in milliseconds",
+    { "x-ratelimit-limit": "50", "x-ratelimit-remaining": "0", "x-ratelimit-reset": String(now + 20_500) },
+    21,
+  ],
+  [
+    "Envoy's limit",
+    { "x-ratelimit-limit": "10, 10;w=60", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "34" },
+    34,
+  ],
+  ["OpenRouter's limit that is not used up", { "x-ratelimit-remaining": "9", "x-ratelimit-reset": "1" }, undefined],
 ];
 
 for (const [what, headers, seconds] of cases)
