@@ -171,6 +171,13 @@ function boundedUnits(units: Units, left: Record<string, number>, bounds: UsageB
 export const countedUnits = (units: Units): Pick<Usage, "units"> =>
   Object.values(units).some((count) => count > 0) ? { units } : {};
 
+/**
+ * A report that counts something. Some servers report zeros before or after the real counts, or
+ * counts that are no numbers: these say nothing.
+ */
+export const countedUsage = (usage: Usage | undefined): Usage | undefined =>
+  usage !== undefined && usage.inputTokens + usage.outputTokens === 0 && usage.units === undefined ? undefined : usage;
+
 const serviceTierForm = /^[a-z_]{1,20}$/;
 
 /**

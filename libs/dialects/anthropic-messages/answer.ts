@@ -21,7 +21,7 @@ import { calledTool } from "../neutral/tools.ts";
 import { unshownText } from "../neutral/unshown.ts";
 import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
 import { upstreamErrorOf as readError } from "../upstream-errors/upstream-errors.ts";
-import { countedUnits, plausible, serviceTierOf, tokensOf, type Usage } from "../usage.ts";
+import { countedUnits, countedUsage, plausible, serviceTierOf, tokensOf, type Usage } from "../usage.ts";
 import { dialect, inputObjectOf, inputOf, thinkingBlockOf } from "./blocks.ts";
 import type { WireBlock } from "./cache.ts";
 
@@ -107,7 +107,7 @@ export class UsageReader {
       this.#apart = report.iterations.filter((round) => roundsApart.has(round?.type)).map(countersOf);
     for (const name of ["service_tier", "speed", "inference_geo"] as const)
       if (isPresent(report[name])) this.#tier[name] = report[name];
-    this.usage = this.#sum();
+    this.usage = countedUsage(this.#sum());
   }
 
   #sum(): Usage {

@@ -27,7 +27,7 @@ import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../r
 import { withMembersAt, withoutFields } from "../repairs/omitted-fields.ts";
 import { fittedSchema } from "../schema/tool-schemas.ts";
 import { isErrorBody } from "../upstream-errors/upstream-errors.ts";
-import type { Usage } from "../usage.ts";
+import { plainUsageOf, type Usage } from "../usage.ts";
 import { UsageReader, upstreamErrorOf, usageBodyOf } from "./answer.ts";
 import { thinkingInstead, withoutForeignThoughts, withoutSystemTurns, withoutThoughts } from "./foreign.ts";
 import { apiVersion } from "./request.ts";
@@ -199,7 +199,7 @@ class MessagesWatcher extends Watcher {
         const stops = textOf(reason) !== undefined;
         produced.finished(reason);
         this.finished ||= stops;
-        return relayed(type, withUsage(data, produced.usage), stops);
+        return relayed(type, withUsage(data, produced.usage ?? plainUsageOf(0, produced.outputTokens)), stops);
       }
       case "message_stop":
         return { kind: "terminator", bytes: eventBytesOf(type, data) };

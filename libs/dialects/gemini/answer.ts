@@ -12,6 +12,7 @@ import { EventDecoder } from "../relay/event-decoder.ts";
 import { isErrorBody, upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import {
   countedUnits,
+  countedUsage,
   modalityTokensOf,
   plausible,
   serviceTierOf,
@@ -69,7 +70,7 @@ export function usageOf(value: unknown, searches: Units = {}): Usage | undefined
   const uncached = (modality: Parameters<typeof modalityTokensOf>[1]) =>
     Math.max(0, modalityTokensOf(prompt, modality) - modalityTokensOf(cached, modality)) +
     modalityTokensOf(tools, modality);
-  return plausible({
+  const report = plausible({
     inputTokens,
     cachedInputTokens: tokensOf(usage.cachedContentTokenCount),
     cacheWriteTokens: 0,
@@ -85,6 +86,7 @@ export function usageOf(value: unknown, searches: Units = {}): Usage | undefined
     }),
     ...serviceTierOf(usage.serviceTier ?? tierOf(usage.trafficType)),
   });
+  return countedUsage(report);
 }
 
 /**

@@ -25,7 +25,7 @@ import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../
 import { pictureOf } from "../neutral/unshown.ts";
 import { openaiUsageOf } from "../openai/parts.ts";
 import { isErrorBody, upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
-import type { Usage } from "../usage.ts";
+import { countedUsage, type Usage } from "../usage.ts";
 import { asksForFunctions } from "./legacy-functions.ts";
 import { reasoningDetailOf } from "./messages.ts";
 import { callSignatureOf, ReasoningReader, reasoningFieldsOf } from "./reasoning.ts";
@@ -75,17 +75,20 @@ export const endOf = (finish: Finish, stopSequence: string | undefined, usage: U
     ? endWith("stop-sequence", { stopSequence, usage })
     : endWith(finish, { usage });
 
+/** The usage in a whole answer; undefined if it has none. */
+export const usageOf = (answer: JsonObject): Usage | undefined => countedUsage(reportIn(answer));
+
 /**
- * The usage in an answer or a chunk; undefined if it has none. Groq reports it in `x_groq`
- * (https://console.groq.com/docs/api-reference#chat-create), Moonshot in the choice that ends
- * (https://platform.moonshot.ai/docs/api/chat).
+ * The report in an answer or a chunk, counted or not; undefined if it has none. Groq reports it in
+ * `x_groq` (https://console.groq.com/docs/api-reference#chat-create), Moonshot in the choice that
+ * ends (https://platform.moonshot.ai/docs/api/chat).
  */
-export function usageOf(answer: JsonObject): Usage | undefined {
+export function reportIn(answer: JsonObject): Usage | undefined {
   const { usage, x_groq: groq, choices } = answer;
   if (isObject(usage)) return openaiUsageOf(usage, "prompt", "completion", answer);
-  if (groq !== undefined && isObject(objectOf(groq).usage)) return usageOf({ usage: objectOf(groq).usage });
+  if (groq !== undefined && isObject(objectOf(groq).usage)) return reportIn({ usage: objectOf(groq).usage });
   if (!Array.isArray(choices)) return undefined;
-  for (const choice of choices) if (isObject(choice?.usage)) return usageOf({ ...answer, usage: choice.usage });
+  for (const choice of choices) if (isObject(choice?.usage)) return reportIn({ ...answer, usage: choice.usage });
   return undefined;
 }
 

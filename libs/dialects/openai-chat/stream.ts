@@ -17,7 +17,7 @@ import {
 } from "../neutral/neutral.ts";
 import { calledTool } from "../neutral/tools.ts";
 import { EventDecoder } from "../relay/event-decoder.ts";
-import type { Usage } from "../usage.ts";
+import { countedUsage, type Usage } from "../usage.ts";
 import {
   callBodyOf,
   chatIdOf,
@@ -29,9 +29,9 @@ import {
   imageBodyOf,
   picturesIn,
   reasoningDetailsOf,
+  reportIn,
   stopSequenceOf,
   usageBodyOf,
-  usageOf,
 } from "./answer.ts";
 import { asksForFunctions } from "./legacy-functions.ts";
 import { callSignatureOf, ReasoningReader, reasoningFieldsOf } from "./reasoning.ts";
@@ -57,8 +57,8 @@ export class ChatDecoder extends EventDecoder {
   protected override read(chunk: JsonObject): undefined {
     const error = errorIn(chunk);
     if (error !== undefined) return this.fail(error);
-    const usage = usageOf(chunk);
-    if (usage !== undefined) this.usage = usage;
+    const report = reportIn(chunk);
+    this.usage = countedUsage(report) ?? this.usage;
     const choices = listOf(chunk.choices).map(objectOf);
     const failure = failureIn(choices);
     if (failure !== undefined) return this.fail(failure);
@@ -71,7 +71,7 @@ export class ChatDecoder extends EventDecoder {
       if (typeof finish !== "string") return this.fail(finish);
       this.#finish = finish;
     }
-    if (usage !== undefined && choices.length === 0) this.conclude();
+    if (report !== undefined && choices.length === 0) this.conclude();
   }
 
   /** It ends an answer, with or without a reason, unless a call is incomplete. */

@@ -25,8 +25,8 @@ import { isWrappedSignature, wrappedSignatureMark } from "../neutral/wrapped-sig
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
 import { withMembersAt } from "../repairs/omitted-fields.ts";
 import { fittedSchema } from "../schema/tool-schemas.ts";
-import type { Usage } from "../usage.ts";
-import { errorIn, failureIn, usageOf } from "./answer.ts";
+import { countedUsage, type Usage } from "../usage.ts";
+import { errorIn, failureIn, reportIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
 import {
   CustomCalls,
@@ -230,9 +230,9 @@ class ChatWatcher extends Watcher {
     const choices = listOf(listed).map(objectOf);
     const failure = failureIn(choices);
     if (failure !== undefined) return failedWith(failure);
-    const usage = usageOf(value);
-    if (usage !== undefined) {
-      this.usage = usage;
+    const report = reportIn(value);
+    if (report !== undefined) {
+      this.usage = countedUsage(report) ?? this.usage;
       if (choices.length === 0) {
         this.#usageChunkSeen = true;
         if (!this.#usageShown) return { kind: "hidden" };

@@ -21,7 +21,7 @@ import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../
 import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
 import { openaiUsageOf } from "../openai/parts.ts";
 import { isErrorBody, upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
-import { tokensOf, type Units, type Usage } from "../usage.ts";
+import { countedUsage, tokensOf, type Units, type Usage } from "../usage.ts";
 import { clientCallIn, clientCallItem, clientTypeOf } from "./client-tools.ts";
 import { freeTextOf } from "./free-text.ts";
 import { dialect, thinkingTextOf } from "./items.ts";
@@ -229,7 +229,7 @@ function usageBodyOf(usage: Usage | undefined): object {
 /** The usage in a response object; undefined if it has none. */
 export const usageOf = (response: JsonObject) =>
   isObject(response.usage)
-    ? openaiUsageOf(response.usage, "input", "output", response, hostedUnitsOf(response))
+    ? countedUsage(openaiUsageOf(response.usage, "input", "output", response, hostedUnitsOf(response)))
     : undefined;
 
 /**

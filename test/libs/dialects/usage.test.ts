@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { UsageReader } from "#dialects/anthropic-messages/answer.ts";
+import { codecs } from "#dialects/codecs.ts";
 import { usageOf as googleUsageOf } from "#dialects/gemini/answer.ts";
 import { audioUsageOf } from "#dialects/openai/audio.ts";
 import { usageOf as chatUsageOf } from "#dialects/openai-chat/answer.ts";
 import { usageOf as responsesUsageOf } from "#dialects/openai-responses/answer.ts";
 import { plainUsageOf, type Usage } from "#dialects/usage.ts";
+import { jsonBytesOf } from "#wire/json/parse.ts";
 
 function anthropicUsageOf(value: unknown): Usage | undefined {
   const reader = new UsageReader();
@@ -54,6 +56,33 @@ test("an impossible counter is capped and marked; a plausible one stays unchange
       outputTokens: 7,
       reasoningTokens: 0,
     });
+  }
+});
+
+// https://github.com/router-for-me/CLIProxyAPI/issues/4053
+test("a report that counts nothing is none, and takes no other's place", () => {
+  for (const [name, read, report] of reports)
+    for (const none of [0, -1, 1.5, "7", null, undefined]) assert.equal(read(report(none, none)), undefined, name);
+  const chunk = (usage: unknown, choices: object[] = []) => ({
+    event: undefined,
+    data: jsonBytesOf({ choices, usage }),
+  });
+  const zeros = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+  const counts = { prompt_tokens: 100, completion_tokens: 50, total_tokens: 150 };
+  const text = [{ index: 0, delta: { content: "hello" }, finish_reason: null }];
+  const end = [{ index: 0, delta: {}, finish_reason: "stop" }];
+  for (const chunks of [
+    [chunk(zeros, text), chunk(null, end), chunk(counts)],
+    [chunk(null, text), chunk(counts, end), chunk(zeros)],
+  ]) {
+    const decoder = codecs["openai-chat"].streamDecoder();
+    for (const one of chunks) decoder.push(one);
+    const relay = codecs["openai-chat"].verbatim.stream(Buffer.from("{}"), "sse", { id: "1", model: "m" });
+    const shown: Buffer[] = [];
+    for (const one of chunks) relay.push(one, shown);
+    for (const { usage } of [decoder, relay]) assert.deepEqual(usage, plainUsageOf(100, 50));
+    assert.equal(relay.complete, true);
+    assert.doesNotMatch(Buffer.concat(shown).toString(), /"choices":\[\]/, "the caller did not ask for it");
   }
 });
 
@@ -146,10 +175,10 @@ test("the service tier is the one that the answer names, if it is a plain name",
     ["x".repeat(21), undefined],
     ["<b>", undefined],
   ]) {
-    assert.equal(chatUsageOf({ usage: {}, service_tier: tier })?.serviceTier, read);
-    assert.equal(responsesUsageOf({ usage: {}, service_tier: tier })?.serviceTier, read);
-    assert.equal(anthropicUsageOf({ service_tier: tier })?.serviceTier, read);
-    assert.equal(googleUsageOf({ serviceTier: tier })?.serviceTier, read);
+    assert.equal(chatUsageOf({ usage: { prompt_tokens: 1 }, service_tier: tier })?.serviceTier, read);
+    assert.equal(responsesUsageOf({ usage: { input_tokens: 1 }, service_tier: tier })?.serviceTier, read);
+    assert.equal(anthropicUsageOf({ input_tokens: 1, service_tier: tier })?.serviceTier, read);
+    assert.equal(googleUsageOf({ promptTokenCount: 1, serviceTier: tier })?.serviceTier, read);
   }
   const reader = new UsageReader();
   reader.read({ input_tokens: 5, service_tier: "priority" });
