@@ -76,6 +76,7 @@ export const unitKinds = [
   "mapSearches",
   "fileSearches",
   "codeSessions",
+  "searchUnits",
   "audioSeconds",
 ] as const;
 

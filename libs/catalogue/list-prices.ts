@@ -186,6 +186,7 @@ const names: readonly (readonly [
   ["perMapSearch", "mapSearches"],
   ["perFileSearch", "fileSearches"],
   ["perCodeSession", "codeSessions"],
+  ["perSearchUnit", "searchUnits"],
   ["perAudioSecond", "audioSeconds"],
 ];
 

@@ -30,6 +30,8 @@ export const unitKinds = {
   fileSearches: undefined,
   /** Sandboxes in which the vendor ran code. */
   codeSessions: undefined,
+  /** A query with up to 100 documents that were ranked: https://cohere.com/pricing */
+  searchUnits: undefined,
   /** Recorded audio that the model heard, in whole seconds. */
   audioSeconds: undefined,
 } as const satisfies Record<string, keyof Usage | undefined>;

@@ -37,6 +37,9 @@ const unitPrices = {
   perMapSearch: optionalPrice("Per prompt that the upstream answered with places of a map. Default: unknown."),
   perFileSearch: optionalPrice("Per search in files that the upstream stores. Default: unknown."),
   perCodeSession: optionalPrice("Per sandbox in which the upstream ran code. Default: unknown."),
+  perSearchUnit: optionalPrice(
+    "Per search unit that the upstream counted for a ranking, such as Cohere's of 100 documents. Default: 0 with a price per request, otherwise unknown.",
+  ),
   perAudioSecond: optionalPrice(
     "Per second of recorded audio, where the upstream reports a duration and no tokens; it replaces inputPerMillion. Default: 25 input tokens per second.",
   ),
@@ -281,6 +284,7 @@ const unitPriceOf: Record<UnitKind, (prices: SinglePrices, output: number) => nu
   mapSearches: ({ perMapSearch }) => perMapSearch,
   fileSearches: ({ perFileSearch }) => perFileSearch,
   codeSessions: ({ perCodeSession }) => perCodeSession,
+  searchUnits: ({ perSearchUnit: own, perRequest }) => own ?? (perRequest === undefined ? undefined : 0),
   // Without a price the seconds are billed as tokens.
   audioSeconds: ({ perAudioSecond }) => perAudioSecond ?? 0,
 };

@@ -1,6 +1,6 @@
 /** Rankings by upstreams of Cohere's or Jina's format, which share their requests. */
 import { randomUUID } from "node:crypto";
-import { tokensOf } from "#dialects/usage.ts";
+import { plainUsageOf, tokensOf } from "#dialects/usage.ts";
 import { isObject, type JsonObject, jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { type CallExchange, ownCall, refusedFor } from "../exchange.ts";
 import { errorIn, reportedUsageOf, requestFor } from "../openai-call.ts";
@@ -39,7 +39,9 @@ const exchangeOf = (hasDocuments: boolean): CallExchange<Context> => ({
       results.length > 0 && results.length <= context.ranked && results.every((one) => isResult(one, context));
     if (answer === undefined || !isRanking) return errorIn(answer);
     const { usage, meta } = answer;
-    const used = reportedUsageOf(usage) ?? reportedUsageOf(objectOf(meta).tokens);
+    const { tokens, billed_units: billed } = objectOf(meta);
+    const used = reportedUsageOf(usage) ?? reportedUsageOf(tokens);
+    const searchUnits = tokensOf(objectOf(billed).search_units);
     const body = jsonOf({
       ...answer,
       id: textOf(answer.id) ?? context.id,
@@ -48,7 +50,11 @@ const exchangeOf = (hasDocuments: boolean): CallExchange<Context> => ({
       usage: isObject(usage) ? usage : { total_tokens: used?.inputTokens ?? 0 },
       meta: isObject(meta) ? meta : { api_version: { version: "2" } },
     });
-    return { kind: "answer", body: Buffer.from(body), usage: used };
+    return {
+      kind: "answer",
+      body: Buffer.from(body),
+      usage: searchUnits === 0 ? used : { ...(used ?? plainUsageOf(0)), units: { searchUnits } },
+    };
   },
 });
 

@@ -19,6 +19,7 @@ import { isPartial, type Prices, unpricedUnitsOf } from "#ledger/prices.ts";
 import { billedFields } from "#ledger/record-fields.ts";
 import { decodeUsageRecord, encodeUsageRecord } from "#ledger/usage-record.ts";
 import { OpenaiSession } from "#operations/realtime/openai-session.ts";
+import { rerankExchange } from "#operations/rerank/exchange.ts";
 import { jsonBytesOf } from "#wire/json/parse.ts";
 import { usageRecord } from "../../control/records.ts";
 
@@ -53,6 +54,12 @@ const images = (usage: object): Usage | undefined => {
     quality: undefined,
   });
   return answer.kind === "answer" ? answer.usage : undefined;
+};
+const ranking = (billed_units: object): Usage | undefined => {
+  const context = { id: "r", model: "m", count: 1, ranked: 1, documents: undefined };
+  const answer = { results: [{ index: 0, relevance_score: 1 }], meta: { billed_units } };
+  const read = rerankExchange.read(context, jsonBytesOf(answer));
+  return read.kind === "answer" ? read.usage : undefined;
 };
 const grounded = (modelVersion: string, webSearchQueries: string[], groundingChunks: object[] = []) => ({
   modelVersion,
@@ -331,6 +338,14 @@ const cases: [name: string, prices: Prices, usage: Usage | undefined, cost: stri
     }),
     "0.0006",
   ],
+  [
+    // https://github.com/maximhq/bifrost/issues/4239
+    "search units of a ranking",
+    pricesOf({ perSearchUnit: 0.002 }),
+    ranking({ search_units: 3 }),
+    "0.006",
+  ],
+  ["a ranking with a price per request", pricesOf({ perRequest: 0.002 }), ranking({ search_units: 3 }), "0.002"],
   [
     "SGLang's reasoning is a part of the completion",
     pricesOf({ outputPerMillion: 10, reasoningPerMillion: 3 }),

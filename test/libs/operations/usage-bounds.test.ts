@@ -25,6 +25,7 @@ const everything: Usage = {
     mapSearches: much,
     fileSearches: much,
     codeSessions: much,
+    searchUnits: much,
     audioSeconds: much,
   },
   images: { count: much },
@@ -57,6 +58,7 @@ test("an absurd report is billed as the most that the model and the request allo
     mapSearches: 100,
     fileSearches: 100,
     codeSessions: 100,
+    searchUnits: 100,
     audioSeconds: 7_200,
   });
   assert.equal(images?.count, 1_000);
