@@ -42,20 +42,16 @@ const citations = optionalObject({ enabled: optionalFlag });
 /** `contents` are the schemas of the blocks that a document may contain. */
 const attachmentOf = (contents: readonly Schema[]) =>
   typed(
-    {
-      media_type: text,
-      data: filledText,
-      url: filledText,
-      file_id: filledText,
-      content: { type: ["string", "array"], items: typed({}, { allOf: contents }) },
-    },
+    {},
     {
       allOf: [
-        when("base64", ["media_type", "data"]),
-        when("text", ["data"]),
-        when("url", ["url"]),
-        when("file", ["file_id"]),
-        when("content", ["content"]),
+        when("base64", ["media_type", "data"], { media_type: text, data: filledText }),
+        when("text", ["data"], { data: filledText }),
+        when("url", ["url"], { url: filledText }),
+        when("file", ["file_id"], { file_id: filledText }),
+        when("content", ["content"], {
+          content: { type: ["string", "array"], items: typed({}, { allOf: contents }) },
+        }),
       ],
     },
   );
@@ -135,7 +131,7 @@ const tool = {
   },
 };
 
-const format = typedOrNull({ schema: object }, when("json_schema", ["schema"]));
+const format = typedOrNull({}, when("json_schema", ["schema"], { schema: object }));
 
 const edit = typed({ keep: { type: ["string", "object", "null"] } });
 
@@ -155,7 +151,7 @@ const counted = {
     ),
   ),
   tool_choice: optional(
-    typedOrNull({ name: filledText, disable_parallel_tool_use: optionalFlag }, when("tool", ["name"])),
+    typedOrNull({ disable_parallel_tool_use: optionalFlag }, when("tool", ["name"], { name: filledText })),
   ),
   tools: optionalList(tool),
   context_management: optionalObject({ edits: nullable("array", { items: edit }) }),

@@ -13,6 +13,7 @@ import {
   modelName,
   name,
   nullable,
+  objectWith,
   optional,
   optionalFlag,
   optionalInteger,
@@ -30,41 +31,36 @@ import {
   whenWith,
 } from "../request-schema/schema-parts.ts";
 
-/** An object of one of these types has a member of that name. */
-const whenNamed = (...types: string[]) => types.map((type) => when(has("type", type), type));
 const isOrLacks = (member: string, ...values: (string | null)[]) => ({ properties: { [member]: { enum: values } } });
 const lacksAll = (...members: string[]) => ({ not: { anyOf: members.map((member) => ({ required: [member] })) } });
 
+/** By the type of the part that needs the member. Other parts may have it as null. */
+const partMembers = {
+  text,
+  image_url: {
+    type: ["string", "object"],
+    minLength: 1,
+    required: ["url"],
+    properties: { url: { type: "string", minLength: 1 }, detail: optionalText },
+  },
+  input_audio: Type.Object({ data: Type.String({ minLength: 1 }), format: text }),
+  file: Type.Object(optionalTexts("file_data", "file_id", "filename")),
+  refusal: text,
+};
+
 const contentPart = Type.Object(
-  {
-    type: text,
-    text: Type.Optional(text),
-    refusal: Type.Optional(text),
-    image_url: optional({
-      type: ["string", "object"],
-      minLength: 1,
-      required: ["url"],
-      properties: { url: { type: "string", minLength: 1 }, detail: optionalText },
-    }),
-    input_audio: Type.Optional(Type.Object({ data: Type.String({ minLength: 1 }), format: text })),
-    file: Type.Optional(
-      Type.Object({ file_data: Type.Optional(text), file_id: Type.Optional(text), filename: Type.Optional(text) }),
-    ),
-    prompt_cache_breakpoint: cacheOptions,
-  },
-  {
-    allOf: whenNamed("text", "image_url", "input_audio", "file", "refusal"),
-  },
+  { type: text, prompt_cache_breakpoint: cacheOptions },
+  { allOf: Object.entries(partMembers).map(([type, member]) => whenWith(has("type", type), { [type]: member }, type)) },
 );
 
 const toolCall = Type.Object(
   {
     ...optionalTexts("type", "id"),
-    function: Type.Optional(Type.Object({ name: text })),
-    custom: Type.Optional(Type.Object({ name: text })),
+    function: optionalObject({ name: text }, "name"),
+    custom: optionalObject({ name: text }, "name"),
   },
   {
-    allOf: [when(isOrLacks("type", "function", null), "function"), ...whenNamed("custom")],
+    allOf: [when(isOrLacks("type", "function", null), "function"), when(has("type", "custom"), "custom")],
   },
 );
 
@@ -109,21 +105,16 @@ const grammar = { type: "object", required: ["definition", "syntax"], properties
 const tool = Type.Object(
   {
     type: optionalText,
-    function: Type.Optional(
-      Type.Object({
+    function: optionalObject({ name, description: optionalText, strict: optionalFlag }, "name"),
+    custom: optionalObject(
+      {
         name,
         description: optionalText,
-        strict: optionalFlag,
-      }),
+        format: optional(typedOrNull({}, whenWith(has("type", "grammar"), { grammar }, "grammar"))),
+      },
+      "name",
     ),
-    custom: Type.Optional(
-      Type.Object({
-        name,
-        description: optionalText,
-        format: optional(typedOrNull({ grammar }, when(has("type", "grammar"), "grammar"))),
-      }),
-    ),
-    name: Type.Optional(name),
+    name: optional(nullable("string", { minLength: 1 })),
     description: optionalText,
     strict: optionalFlag,
   },
@@ -131,7 +122,7 @@ const tool = Type.Object(
 );
 
 const named = { type: "object", required: ["name"], properties: { name: text } };
-const namedTools = { function: named, custom: named };
+const namedTools = { function: objectWith({ name: text }, "name"), custom: objectWith({ name: text }, "name") };
 
 /** A mode, or an object with the members that its type requires. */
 const toolChoice = {
@@ -140,12 +131,8 @@ const toolChoice = {
   then: typed(
     {
       ...namedTools,
-      name: text,
-      allowed_tools: {
-        type: "object",
-        required: ["mode", "tools"],
-        properties: { mode: text, tools: { type: "array", items: typed(namedTools) } },
-      },
+      name: nullable("string"),
+      allowed_tools: objectWith({ mode: text, tools: { type: "array", items: typed(namedTools) } }, "mode", "tools"),
     },
     {
       allOf: [
@@ -214,16 +201,15 @@ export const readableRequestSchema = Type.Object(
     response_format: optional(
       typedOrNull(
         {
-          json_schema: {
-            type: "object",
-            required: ["name"],
-            properties: {
+          json_schema: objectWith(
+            {
               name: { type: "string", minLength: 1 },
               description: optionalText,
               schema: optionalObject(),
               strict: optionalFlag,
             },
-          },
+            "name",
+          ),
         },
         when(has("type", "json_schema"), "json_schema"),
       ),

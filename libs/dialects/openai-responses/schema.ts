@@ -34,36 +34,37 @@ const lacks = (member: string) => ({ properties: { [member]: { type: "null" } } 
 const contentPart = Type.Object(
   {
     type: text,
-    text: Type.Optional(text),
-    refusal: Type.Optional(text),
     ...optionalTexts("image_url", "file_id", "file_data", "file_url", "filename", "detail"),
-    input_audio: Type.Optional(Type.Object({ data: Type.String({ minLength: 1 }), format: text })),
     annotations: optionalList({ type: "object" }),
     prompt_cache_breakpoint: cacheOptions,
   },
   {
     allOf: [
-      when(has("type", "input_text", "output_text", "text", "summary_text", "reasoning_text"), "text"),
-      when(has("type", "refusal"), "refusal"),
-      when(has("type", "input_audio"), "input_audio"),
+      whenWith(has("type", "input_text", "output_text", "text", "summary_text", "reasoning_text"), { text }, "text"),
+      whenWith(has("type", "refusal"), { refusal: text }, "refusal"),
+      whenWith(
+        has("type", "input_audio"),
+        { input_audio: Type.Object({ data: Type.String({ minLength: 1 }), format: text }) },
+        "input_audio",
+      ),
     ],
   },
 );
 
 const toolMembers = {
   type: text,
-  name: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+  name: optional(nullable("string", { minLength: 1, maxLength: 256 })),
   description: optionalText,
   parameters: optional(looseParameters),
   strict: optionalFlag,
   format: optional(
-    typedOrNull({ syntax: text, definition: text }, when(has("type", "grammar"), "syntax", "definition")),
+    typedOrNull({}, whenWith(has("type", "grammar"), { syntax: text, definition: text }, "syntax", "definition")),
   ),
 };
-const namedTool = when(has("type", "function", "custom"), "name");
+const namedTool = whenWith(has("type", "function", "custom"), { name: text }, "name");
 const tool = Type.Object(
   { ...toolMembers, tools: optionalList(Type.Object(toolMembers, { allOf: [namedTool] })) },
-  { allOf: [namedTool, when(has("type", "namespace"), "name")] },
+  { allOf: [namedTool, whenWith(has("type", "namespace"), { name: text }, "name")] },
 );
 
 const reference = { name: optionalText };
@@ -72,12 +73,17 @@ const reference = { name: optionalText };
 const toolChoice = {
   type: ["string", "object", "null"],
   if: { type: "object" },
-  then: typed(
-    { ...reference, mode: text, tools: { type: "array", items: typed(reference) } },
-    {
-      allOf: [when(has("type", "function", "custom"), "name"), when(has("type", "allowed_tools"), "mode", "tools")],
-    },
-  ),
+  then: typed(reference, {
+    allOf: [
+      when(has("type", "function", "custom"), "name"),
+      whenWith(
+        has("type", "allowed_tools"),
+        { mode: text, tools: { type: "array", items: typed(reference) } },
+        "mode",
+        "tools",
+      ),
+    ],
+  }),
 };
 
 const partsOrText = { type: ["string", "array"], items: contentPart };
@@ -85,7 +91,7 @@ const partsOrText = { type: ["string", "array"], items: contentPart };
 const item = Type.Object(
   {
     ...optionalTexts("type", "id"),
-    role: Type.Optional(Type.Unsafe<string>({ type: "string", enum: ["user", "assistant", "system", "developer"] })),
+    role: optional({ enum: ["user", "assistant", "system", "developer", null] }),
     content: optional({ type: ["string", "array", "null"], items: contentPart }),
     ...optionalTexts("name", "namespace", "call_id"),
     summary: optionalList(contentPart),

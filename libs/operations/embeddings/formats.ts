@@ -68,6 +68,12 @@ export interface EmbeddingRequest {
   requested: RequestedEmbeddings;
 }
 
+/**
+ * LiteLLM sends null for the encoding, which strict servers refuse:
+ * https://github.com/BerriAI/litellm/issues/19174
+ */
+const withoutEncoding = (bytes: Buffer) => withMembers(bytes, "encoding_format", () => undefined);
+
 /** The parts of a request that are needed to read its answer. */
 export interface RequestedEmbeddings {
   /** The number of requested embeddings. */
@@ -102,7 +108,9 @@ export function embeddingRequestOf(
           ? input.length
           : 1;
     const request =
-      from === "gemini" ? googleRequestOf(bytes, isBatched, model) : requestFor("/embeddings", bytes, model);
+      from === "gemini"
+        ? googleRequestOf(bytes, isBatched, model)
+        : requestFor("/embeddings", body.encoding_format === null ? withoutEncoding(bytes) : bytes, model);
     return { request, texts: [], requested: { count, isBatched, isBase64 } };
   }
   const { texts, dimensions } = wantedOf(from, body);

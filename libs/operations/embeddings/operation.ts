@@ -36,7 +36,7 @@ const embeddingRequestSchema = Type.Object({
     then: { maxItems: embeddedTextsMax },
   }),
   dimensions: optional(size),
-  encoding_format: Type.Optional(Type.Enum(["float", "base64"])),
+  encoding_format: optional({ enum: ["float", "base64", null] }),
   user: optionalText,
 });
 

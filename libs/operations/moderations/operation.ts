@@ -1,6 +1,6 @@
 /** Moderation of texts and images: https://platform.openai.com/docs/api-reference/moderations */
 import Type from "typebox";
-import { has, modelName, objectWith, when } from "#dialects/request-schema/schema-parts.ts";
+import { has, nullable, objectWith, optional, when, whenWith } from "#dialects/request-schema/schema-parts.ts";
 import { promptsIn } from "../completions/prompts.ts";
 import { plainDemandOf } from "../demand.ts";
 import type { Operation } from "../operation.ts";
@@ -16,14 +16,13 @@ const part = {
   required: ["type"],
   properties: {
     type: { enum: ["text", "image_url"] },
-    text,
     image_url: objectWith({ url: { type: "string" } }, "url"),
   },
-  allOf: [when(has("type", "text"), "text"), when(has("type", "image_url"), "image_url")],
+  allOf: [whenWith(has("type", "text"), { text }, "text"), when(has("type", "image_url"), "image_url")],
 };
 
 const moderationRequestSchema = Type.Object({
-  model: Type.Optional(modelName),
+  model: optional(nullable("string", { minLength: 1, maxLength: 256 })),
   input: Type.Unsafe<unknown>({
     type: ["string", "array"],
     minLength: 1,

@@ -10,6 +10,7 @@ import { foldedOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { invalidFieldIn } from "#dialects/request-schema/invalid-field.ts";
 import { targetOf } from "../../support/target.ts";
+import { refusalOf } from "./support.ts";
 
 type Json = Record<string, unknown>;
 
@@ -190,4 +191,101 @@ test("empty instructions are none, because some vendors refuse empty messages", 
   const request = decodeRequest({ body: { max_tokens: 9, system: "", messages: [hello] }, framing: "whole" });
   const { body } = codecs["openai-chat"].encodeRequest(request, "whole", targetOf("openai-chat", "kimi-k2.5"));
   assert.deepEqual(JSON.parse(body.toString()).messages, [hello]);
+});
+
+/**
+ * Clients that write whole records have null for each member that belongs to another type of part,
+ * tool or choice.
+ */
+const withNulls: Record<ConversationDialect, Json> = {
+  "openai-chat": {
+    messages: [
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "Go", image_url: null, input_audio: null, file: null, refusal: null },
+          { type: "file", file: { file_data: "JVBERi0xLjQK", file_id: null, filename: null }, text: null },
+        ],
+      },
+      {
+        role: "assistant",
+        content: null,
+        tool_calls: [{ id: "a", type: "function", function: { name: "f", arguments: "{}" }, custom: null }],
+      },
+      { role: "tool", tool_call_id: "a", content: "ok" },
+    ],
+    tools: [{ type: "function", function: { name: "f" }, custom: null, name: null }],
+    tool_choice: { type: "function", function: { name: "f" }, custom: null, name: null, allowed_tools: null },
+    response_format: { type: "text", json_schema: null },
+  },
+  "openai-responses": {
+    input: [
+      { role: "user", content: [{ type: "input_text", text: "Go", refusal: null, input_audio: null }] },
+      { type: "function_call", role: null, content: null, call_id: "a", name: "f", arguments: "{}" },
+      { type: "function_call_output", role: null, call_id: "a", name: null, output: "ok" },
+    ],
+    tools: [
+      { type: "custom", name: "f", format: { type: "text", syntax: null, definition: null } },
+      { type: "web_search", name: null },
+    ],
+    tool_choice: { type: "function", name: "f", mode: null, tools: null },
+  },
+  "anthropic-messages": {
+    max_tokens: 10,
+    messages: [
+      {
+        role: "user",
+        content: [
+          {
+            type: "document",
+            source: { type: "base64", media_type: "application/pdf", data: "JVBERi0xLjQK", url: null },
+          },
+          { type: "text", text: "Go", source: null },
+        ],
+      },
+    ],
+    tools: [{ name: "f", input_schema: { type: "object" } }],
+    tool_choice: { type: "auto", name: null },
+  },
+  gemini: {
+    contents: [{ role: "user", parts: [{ text: "Go", inlineData: null, fileData: null, functionCall: null }] }],
+    tools: [{ functionDeclarations: [{ name: "f", parameters: null, parametersJsonSchema: null }] }],
+  },
+};
+
+for (const dialect of conversationDialects)
+  test(`null counts as absent for members of other types, from ${dialect} callers`, () => {
+    const body = dialect === "gemini" ? withNulls[dialect] : { model: "m", ...withNulls[dialect] };
+    assert.equal(invalidFieldIn(schemaOf(dialect), body), undefined);
+    assert.equal(codecs[dialect].decodeRequest({ body, framing: "whole" }).tools[0]?.name, "f");
+  });
+
+test("a member that a type needs is not null", () => {
+  const cases: [ConversationDialect, Json, string][] = [
+    [
+      "openai-chat",
+      { messages: [{ role: "user", content: [{ type: "text", text: null }] }] },
+      "messages[0].content[0].text",
+    ],
+    ["openai-chat", { tools: [{ type: "function", function: null }] }, "tools[0].name"],
+    ["openai-chat", { tools: [{ type: "function", name: null }] }, "tools[0].name"],
+    [
+      "openai-responses",
+      { input: [{ role: "user", content: [{ type: "input_text", text: null }] }] },
+      "input[0].content[0].text",
+    ],
+    ["openai-responses", { input: [{ role: null, content: "x" }] }, "input[0].role"],
+    ["openai-responses", { tools: [{ type: "function", name: null }] }, "tools[0].name"],
+    [
+      "anthropic-messages",
+      { messages: [{ role: "user", content: [{ type: "image", source: { type: "url", url: null } }] }] },
+      "messages[0].content[0].source.url",
+    ],
+    ["anthropic-messages", { tool_choice: { type: "tool", name: null } }, "tool_choice.name"],
+  ];
+  for (const [dialect, more, expected] of cases) {
+    const body = { ...bodyOf[dialect]({}), ...more };
+    const own = invalidFieldIn(schemaOf(dialect), body)?.param;
+    assert.equal(own ?? refusalOf(() => codecs[dialect].decodeRequest({ body, framing: "whole" })), expected);
+  }
 });

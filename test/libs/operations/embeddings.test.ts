@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { invalidFieldIn } from "#dialects/request-schema/invalid-field.ts";
 import { type EmbeddingFormat, embeddingAnswerOf, embeddingRequestOf } from "#operations/embeddings/formats.ts";
+import { operations } from "#operations/operations.ts";
 
 const exchangeOf = (text: string, from: EmbeddingFormat = "openai", to = from) => {
   const made = embeddingRequestOf(from, to, Buffer.from(text), "theirs");
@@ -34,6 +36,14 @@ test("requests and answers of one format keep every byte but the model's name", 
     answered(single, `{"embedding":{"values":${numbers}} }`, "gemini"),
     `{"embedding":{"values":${numbers}} }`,
   );
+});
+
+test("an encoding of null is none, and strict servers do not see it", () => {
+  const schema = operations.embedding.endpoints[0]?.schema as object;
+  assert.equal(invalidFieldIn(schema, { model: "mine", input: "a", encoding_format: null }), undefined);
+  const { request, answerOf } = exchangeOf('{"model":"mine","encoding_format":null,"input":"a"}');
+  assert.equal(request.body.toString(), '{"model":"theirs","input":"a"}');
+  assert.ok(answerOf(Buffer.from('{"data":[{"index":0,"embedding":[1]}]}')));
 });
 
 test("an embedding is encoded as the caller asked, whatever its upstream sends", () => {
