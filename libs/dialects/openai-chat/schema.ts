@@ -9,7 +9,6 @@ import {
   cacheOptions,
   has,
   int32Max,
-  metadata,
   modelName,
   name,
   nullable,
@@ -240,7 +239,8 @@ export const readableRequestSchema = Type.Object(
     ),
     web_search_options: optionalObject({ search_context_size: optionalText, user_location: optionalObject() }),
     moderation: optionalObject({ model: optionalText, policy: optionalObject() }),
-    metadata,
+    // Every upstream of another dialect goes without it; its caller may mean it for the gateway.
+    metadata: optionalObject(),
     ...optionalTexts("service_tier", "user"),
     safety_identifier: safetyIdentifier,
     prompt_cache_key: optionalText,

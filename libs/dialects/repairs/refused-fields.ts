@@ -191,7 +191,8 @@ export function refusedFieldsOf({
     // A message's `name` differs from a tool's.
     if (last === "name" && steps[0] !== "messages") continue;
     if (!isRefused && !callerNames.includes(last)) continue;
-    const refused = fields.get(last);
+    // Callers choose the names in it.
+    const refused = fields.get(steps[0] === "metadata" && last !== "userid" ? "metadata" : last);
     if (refused !== undefined) return { fields: refused, isLasting };
   }
   return undefined;

@@ -18,11 +18,17 @@ export const objectWith = (properties: Schema, ...required: string[]) => nullabl
 export const optionalObject = (properties: Schema = {}, ...required: string[]) =>
   optional(objectWith(properties, ...required));
 export const optionalList = (items: object) => optional(nullable("array", { items }));
-/** OpenAI's: https://platform.openai.com/docs/api-reference/chat/create#chat-create-metadata */
+/**
+ * OpenAI's: https://platform.openai.com/docs/api-reference/chat/create#chat-create-metadata The
+ * gateway reads tags, which may be a list.
+ */
 export const metadata = optional(
   nullable("object", {
     maxProperties: 16,
     propertyNames: { maxLength: 64 },
+    properties: {
+      tags: { type: ["string", "array"], maxLength: 512, maxItems: 16, items: { type: "string", maxLength: 512 } },
+    },
     additionalProperties: { type: "string", maxLength: 512 },
   }),
 );

@@ -136,7 +136,6 @@ export const chatCompletions: RichRequest = {
     ["response_format", {}, { type: "json_schema" }, { type: "json_schema", json_schema: { name: "" } }],
     ["audio", { format: "wav" }],
     ["prediction", { type: "content" }],
-    ["metadata", ...metadata],
     ["safety_identifier", "x".repeat(129)],
   ],
   unsuitable: [

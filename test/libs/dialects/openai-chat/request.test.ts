@@ -108,7 +108,7 @@ test("an unsupported field is rejected by name", () => {
     ],
     [{ tools: [{ type: "function" }] }, "tools[0].function", /is missing/],
     [{ tool_choice: { type: "function" } }, "tool_choice.function", /is missing/],
-    [{ metadata: { "a/b~c": 7 } }, "metadata.a/b~c", /must be string/],
+    [{ logit_bias: { "a/b~c": "7" } }, "logit_bias.a/b~c", /must be number/],
     [{ logprobs: false, top_logprobs: 3 }, "logprobs", /must be true/],
   ];
   for (const [fields, param, message] of cases) {
@@ -116,6 +116,11 @@ test("an unsupported field is rejected by name", () => {
     assert.equal(named, param, JSON.stringify(fields));
     assert.match(refusalText, message);
   }
+});
+
+test("metadata may hold anything, such as the list of tags that the gateway reads", () => {
+  for (const metadata of [{ tags: ["a", "b"] }, { trace: { id: 1 }, score: 0.5, none: null }, null, {}])
+    assert.equal(refusalOf({ metadata })[0], "", JSON.stringify(metadata));
 });
 
 test("an error at the end of a large body is found in linear time", async () => {
@@ -130,8 +135,8 @@ test("an error at the end of a large body is found in linear time", async () => 
       ],
     },
     {
-      metadata: Object.fromEntries(
-        Array.from({ length: count }, (_, place) => [`k${place}`, place === count - 1 ? 7 : "v"]),
+      logit_bias: Object.fromEntries(
+        Array.from({ length: count }, (_, place) => [`k${place}`, place === count - 1 ? "v" : 7]),
       ),
     },
   ];

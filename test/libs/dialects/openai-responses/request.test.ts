@@ -548,6 +548,8 @@ test("errors name the invalid field", async () => {
     [/reasoning\/effort/, { model: "m", input: "Hi", reasoning: { effort: 3 } }],
     [/text\/format .*'name'/, { model: "m", input: "Hi", text: { format: { type: "json_schema" } } }],
     [/metadata\/a/, { model: "m", input: "Hi", metadata: { a: 1 } }],
+    [/metadata\/tags/, { model: "m", input: "Hi", metadata: { tags: [1] } }],
+    [/^taken$/, { model: "m", input: "Hi", metadata: { tags: ["a", "b"], x: "y" } }],
     [/stream/, { model: "m", input: "Hi", stream: "yes" }],
   ];
   for (const [fault, body] of cases) assert.match((await faultOf(body)) ?? "taken", fault);

@@ -351,6 +351,19 @@ test("the refused field is found in the errors of real upstreams", () => {
       ["user"],
       true,
     ],
+    // https://github.com/langfuse/langfuse/issues/4699
+    [
+      {
+        error: {
+          message: "Invalid type for 'metadata.seed': expected a string, but got an object instead.",
+          type: "invalid_request_error",
+          param: "metadata.seed",
+          code: "invalid_type",
+        },
+      },
+      ["metadata"],
+      false,
+    ],
     ["metadata.user_id: user_id appears to contain an email address", ["metadata.user_id"], false],
     [
       "Function tools with reasoning_effort are not supported for gpt-5.4 in /v1/chat/completions. Please use /v1/responses instead.",
