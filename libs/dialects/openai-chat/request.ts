@@ -30,16 +30,7 @@ import {
 } from "../neutral/caller-request.ts";
 import { type FieldSupport, refuse } from "../neutral/field-support.ts";
 import { fitted } from "../neutral/fitted-request.ts";
-import {
-  type Effort,
-  efforts,
-  type Modality,
-  type NeutralRequest,
-  type Setting,
-  type Settings,
-  type Tool,
-  type ToolChoice,
-} from "../neutral/neutral.ts";
+import type { Effort, Modality, NeutralRequest, Setting, Settings, Tool, ToolChoice } from "../neutral/neutral.ts";
 import { requestedEffortOf } from "../neutral/reasoning.ts";
 import { openaiTierOf, openaiTierRefusal, serviceTierIn } from "../neutral/service-tier.ts";
 import { descriptionOf, namedTools, parametersOf, toolNameOf } from "../neutral/tools.ts";
@@ -54,6 +45,7 @@ import { decodeForeign, messagesIn } from "./foreign-shape.ts";
 import { withTools } from "./legacy-functions.ts";
 import { decodeMessages, encodeTurns } from "./messages.ts";
 import { readableRequestSchema } from "./schema.ts";
+import { thinkingIn } from "./thinking-fields.ts";
 import { arrangedTurns } from "./turns.ts";
 
 const dialect = "openai-chat";
@@ -170,8 +162,7 @@ function settingsOf(body: JsonObject): Settings {
     settings.parallelCalls = { value: body.parallel_tool_calls, path: "parallel_tool_calls" };
   const format = formatOf(body.response_format);
   if (format !== undefined) settings.format = format;
-  if (textOf(body.reasoning_effort) !== undefined)
-    settings.effort = oneOf(efforts, body.reasoning_effort, "reasoning_effort");
+  Object.assign(settings, thinkingIn(body));
   if (textOf(body.verbosity) !== undefined) settings.verbosity = oneOf(verbosities, body.verbosity, "verbosity");
   const modalities = listOf(body.modalities).filter(isModality);
   if (modalities.includes("image")) settings.modalities = { value: modalities, path: "modalities" };

@@ -101,7 +101,25 @@ const wholeRefusals: readonly (readonly [words: RegExp, fields: readonly string[
     ['thinking:={"type":"enabled","budget_tokens":8192}'],
     false,
   ],
-  [/does not support (?:extended )?thinking|thinking is not supported by|thinking: extra inputs/i, ["thinking"], true],
+  [
+    /does not support (?:extended )?thinking|thinking is not supported by|\bthinking: extra inputs/i,
+    ["thinking"],
+    true,
+  ],
+  // Fields of other servers of the format (openai-chat/thinking-fields.ts).
+  [
+    /(?:unrecognized|unknown|unsupported|unexpected|extra)[^.:\n]{0,40}(?:: |[\s`'"])[`'"]?(?:reasoning|thinking|include_reasoning|enable_thinking|thinking_budget|chat_template_kwargs|extra_body)\b(?![.[])|(?:include_reasoning|enable_thinking|thinking_budget|chat_template_kwargs|extra_body)[`'"]?(?:: extra inputs| is (?:unsupported|not (?:supported|permitted|allowed)))/i,
+    [
+      "reasoning",
+      "thinking",
+      "include_reasoning",
+      "enable_thinking",
+      "thinking_budget",
+      "chat_template_kwargs",
+      "extra_body",
+    ],
+    true,
+  ],
   [/clear_thinking\w*[`'"]? strategy requires/i, ["context_management"], false],
   [/not support (?:the |reasoning )?effort/i, efforts, true],
   [/effort: input should be/i, efforts, false],

@@ -104,6 +104,9 @@ const rules: readonly Rule[] = [
   },
 ];
 
+/** The answer is the same without them. https://github.com/openai/openai-cookbook/issues/2271 */
+const unverified = /must be verified to generate reasoning summaries/i;
+
 /** llama.cpp reports the error of a chat template with the status 500. */
 const statuses = [400, 404, 409, 422, 500];
 
@@ -115,6 +118,7 @@ export function repairOf(status: number, error: UpstreamError): Repair | undefin
   const { message, code, type, means } = error;
   if (status === 402) return omission(affordableOutputOf(message));
   if (!statuses.includes(status)) return undefined;
+  if (unverified.test(message)) return { kind: "omit", fields: ["reasoning.summary"], isLasting: true };
   const shorter = means === "context_too_long" ? shorterOutputOf(message) : undefined;
   if (shorter !== undefined) return omission(shorter);
   if (means !== undefined && means !== "invalid_request") return undefined;

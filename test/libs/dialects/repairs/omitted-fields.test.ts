@@ -364,6 +364,29 @@ test("the refused field is found in the errors of real upstreams", () => {
       ["metadata"],
       false,
     ],
+    ...[
+      "Unrecognized request argument supplied: thinking",
+      "Unrecognized request arguments supplied: enable_thinking, thinking_budget",
+      "Unknown parameter: 'reasoning'.",
+      "property 'chat_template_kwargs' is unsupported",
+      'Invalid JSON payload received. Unknown name "enable_thinking": Cannot find field.',
+      {
+        detail: [{ type: "extra_forbidden", loc: ["body", "enable_thinking"], msg: "Extra inputs are not permitted" }],
+      },
+    ].map((body): [string | object, string[], boolean] => [
+      body,
+      [
+        "reasoning",
+        "thinking",
+        "include_reasoning",
+        "enable_thinking",
+        "thinking_budget",
+        "chat_template_kwargs",
+        "extra_body",
+      ],
+      true,
+    ]),
+    ["Unknown parameter: 'reasoning.context'.", undefined],
     ["metadata.user_id: user_id appears to contain an email address", ["metadata.user_id"], false],
     [
       "Function tools with reasoning_effort are not supported for gpt-5.4 in /v1/chat/completions. Please use /v1/responses instead.",
@@ -402,4 +425,19 @@ test("the refused field is found in the errors of real upstreams", () => {
     assert.deepEqual(refused?.fields, fields, JSON.stringify(body));
     if (isLasting !== undefined) assert.equal(refused?.isLasting, isLasting, JSON.stringify(body));
   }
+});
+
+test("summaries of reasoning are left out where the upstream's organization may not have them", () => {
+  // https://github.com/openai/openai-cookbook/issues/2271
+  const error = {
+    message:
+      "Your organization must be verified to generate reasoning summaries. Please go to: https://platform.openai.com/settings/organization/general and click on Verify Organization.",
+    type: "invalid_request_error",
+    param: "reasoning.summary",
+    code: "unsupported_value",
+  };
+  const expected = { kind: "omit", fields: ["reasoning.summary"], isLasting: true };
+  assert.deepEqual(repairOf(400, upstreamErrorOf({ error })), expected);
+  const body = '{"reasoning":{"effort":"low","summary":"auto"},"x":1}';
+  assert.equal(without(body, ...expected.fields), '{"reasoning":{"effort":"low"},"x":1}');
 });
