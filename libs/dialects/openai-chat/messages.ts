@@ -24,7 +24,7 @@ import {
 } from "../neutral/neutral.ts";
 import { inputOfText, inputTextOf, resultContentOf, textOfCall, toolNamed, toolNameOf } from "../neutral/tools.ts";
 import { unwrappedSignature, wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
-import { audioOf, documentSourceOf, imageOf, mediaUrlOf } from "../openai/parts.ts";
+import { audioOf, documentSourceOf, imageOf, isAddress, mediaUrlOf } from "../openai/parts.ts";
 import { callSignatureOf, ReasoningReader, reasoningFieldsOf } from "./reasoning.ts";
 import { alternatingMessages, type WireMessage } from "./turns.ts";
 
@@ -131,16 +131,41 @@ const blockTypes = ["tool_use", "tool_result", "image", "document", "search_resu
 const isBlock = ({ type, thinking }: JsonObject) =>
   blockTypes.includes(String(type)) || (type === "thinking" && typeof thinking === "string");
 
+/** `field` holds the document; LiteLLM's clients have addresses in place of ids. */
+function documentOf(file: JsonObject, path: string, field = documentFieldIn(file)): Part {
+  const { [field]: data, filename } = file;
+  const own = `${path}.${field}`;
+  if (typeof data !== "string" || (field === "file_id" && !isAddress(data)))
+    return refuse(own, "names a file at another service; send the file itself as file_data");
+  return {
+    kind: "file",
+    source: documentSourceOf(data, filename, own),
+    ...defined({ name: stringOf(filename) }),
+    path,
+  };
+}
+
+const documentFieldIn = (file: JsonObject) =>
+  ["file_data", "file_url"].find((field) => typeof file[field] === "string") ?? "file_id";
+
+/**
+ * A part of this format, or of OpenAI's Responses, which some clients and gateways write here. A
+ * document is also a part of Mistral's (https://docs.mistral.ai/capabilities/document_ai/document_qna)
+ * and GLM's (https://docs.z.ai/guides/vlm/glm-4.5v).
+ */
 function partOf(part: JsonObject, path: string): Part {
   switch (part.type) {
     case "text":
+    case "input_text":
+    case "output_text":
       return { kind: "text", text: String(part.text), path };
     case "refusal":
       return { kind: "refusal", text: String(part.refusal), path };
-    case "image_url": {
-      const isAddress = typeof part.image_url === "string";
-      const { url, detail } = isAddress ? { url: part.image_url } : objectOf(part.image_url);
-      const own = isAddress ? `${path}.image_url` : `${path}.image_url.url`;
+    case "image_url":
+    case "input_image": {
+      const isPlain = typeof part.image_url === "string";
+      const { url, detail } = isPlain ? { url: part.image_url, detail: part.detail } : objectOf(part.image_url);
+      const own = isPlain ? `${path}.image_url` : `${path}.image_url.url`;
       return imageOf(String(url), detail, own);
     }
     case "thinking":
@@ -151,16 +176,15 @@ function partOf(part: JsonObject, path: string): Part {
       return mediaUrlOf("video", part.video_url, `${path}.video_url`);
     case "audio_url":
       return mediaUrlOf("audio", part.audio_url, `${path}.audio_url`);
-    case "file": {
-      const { file_data: data, filename } = objectOf(part.file);
-      if (typeof data !== "string")
-        return refuse(`${path}.file.file_id`, "names a file at another service; send the file itself as file_data");
-      return {
-        kind: "file",
-        source: documentSourceOf(data, filename, `${path}.file.file_data`),
-        ...defined({ name: stringOf(filename) }),
-        path,
-      };
+    case "file":
+      return documentOf(objectOf(part.file), `${path}.file`);
+    case "input_file":
+      return documentOf(part, path);
+    case "document_url":
+    case "file_url": {
+      const value = part[part.type];
+      const [url, own] = typeof value === "string" ? [value, part.type] : [objectOf(value).url, `${part.type}.url`];
+      return documentOf({ [own]: url, filename: part.document_name }, path, own);
     }
     default:
       return refuse(`${path}.type`);

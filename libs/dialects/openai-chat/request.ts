@@ -177,12 +177,20 @@ function boundIn(body: JsonObject, path: string): Setting<number> | undefined {
   return typeof value === "number" && value !== -1 ? { value, path } : undefined;
 }
 
+/**
+ * Servers of this format have the schema also directly in the format, with either type:
+ * https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md (`schema`),
+ * https://docs.litellm.ai/docs/completion/json_mode (`response_schema`).
+ */
 function formatOf(value: unknown): Settings["format"] {
-  const { type, json_schema: wanted } = objectOf(value);
+  const { type, json_schema: nested, response_schema: other, ...flat } = objectOf(value);
   const path = "response_format";
   if (type === undefined || type === "text") return undefined;
-  if (type === "json_object") return { value: { kind: "json" }, path };
-  return type === "json_schema" ? schemaFormatOf(wanted, path) : refuse(`${path}.type`);
+  if (type !== "json_object" && type !== "json_schema") refuse(`${path}.type`);
+  const schema = flat.schema ?? other;
+  if (isPresent(nested) && type === "json_schema") return schemaFormatOf(nested, path);
+  if (type === "json_schema" || isPresent(schema)) return schemaFormatOf({ ...flat, schema }, path);
+  return { value: { kind: "json" }, path };
 }
 
 export const fieldSupport: FieldSupport = {

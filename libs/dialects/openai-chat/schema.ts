@@ -33,23 +33,31 @@ import {
 const isOrLacks = (member: string, ...values: (string | null)[]) => ({ properties: { [member]: { enum: values } } });
 const lacksAll = (...members: string[]) => ({ not: { anyOf: members.map((member) => ({ required: [member] })) } });
 
-/** By the type of the part that needs the member. Other parts may have it as null. */
-const partMembers = {
-  text,
-  image_url: {
-    type: ["string", "object"],
-    minLength: 1,
-    required: ["url"],
-    properties: { url: { type: "string", minLength: 1 }, detail: optionalText },
-  },
-  input_audio: Type.Object({ data: Type.String({ minLength: 1 }), format: text }),
-  file: Type.Object(optionalTexts("file_data", "file_id", "filename")),
-  refusal: text,
+const address = {
+  type: ["string", "object"],
+  minLength: 1,
+  required: ["url"],
+  properties: { url: { type: "string", minLength: 1 }, detail: optionalText },
 };
+
+/** A member, its schema, and the types of the parts that need it. Other parts may have it as null. */
+const partMembers: readonly [member: string, schema: object, ...types: string[]][] = [
+  ["text", text, "text", "input_text", "output_text"],
+  ["image_url", address, "image_url", "input_image"],
+  ["input_audio", Type.Object({ data: Type.String({ minLength: 1 }), format: text }), "input_audio"],
+  ["file", Type.Object(optionalTexts("file_data", "file_url", "file_id", "filename")), "file"],
+  ["document_url", address, "document_url"],
+  ["file_url", address, "file_url"],
+  ["refusal", text, "refusal"],
+];
 
 const contentPart = Type.Object(
   { type: text, prompt_cache_breakpoint: cacheOptions },
-  { allOf: Object.entries(partMembers).map(([type, member]) => whenWith(has("type", type), { [type]: member }, type)) },
+  {
+    allOf: partMembers.map(([member, schema, ...types]) =>
+      whenWith(has("type", ...types), { [member]: schema }, member),
+    ),
+  },
 );
 
 const toolCall = Type.Object(
@@ -77,13 +85,11 @@ const message = Type.Object(
   },
   {
     allOf: [
-      when(has("role", "function"), "name", "content"),
-      whenWith(has("role", "tool", "function"), { content: partsOrValue(contentPart) }, "content"),
+      when(has("role", "function"), "name"),
+      // A tool that returns nothing, and an answer that was interrupted, have no content in some
+      // languages: https://github.com/latitude-dev/latitude-llm/issues/810
+      whenWith(has("role", "tool", "function"), { content: partsOrValue(contentPart) }),
       whenWith(has("role", "assistant"), { content: { type: ["string", "array", "null"], items: contentPart } }),
-      when(
-        { allOf: [has("role", "assistant"), lacksAll("tool_calls", "function_call", "audio", "refusal")] },
-        "content",
-      ),
       whenWith(
         has("role", "system", "developer", "user"),
         { content: { type: ["string", "array"], items: contentPart } },
@@ -200,17 +206,17 @@ export const readableRequestSchema = Type.Object(
     response_format: optional(
       typedOrNull(
         {
-          json_schema: objectWith(
-            {
-              name: { type: "string", minLength: 1 },
-              description: optionalText,
-              schema: optionalObject(),
-              strict: optionalFlag,
-            },
-            "name",
-          ),
+          json_schema: objectWith({
+            name: nullable("string", { minLength: 1 }),
+            description: optionalText,
+            schema: optionalObject(),
+            // https://lmstudio.ai/docs/developer/openai-compat/structured-output has "true".
+            strict: { type: ["boolean", "string", "null"] },
+          }),
+          schema: nullable("object"),
+          response_schema: nullable("object"),
         },
-        when(has("type", "json_schema"), "json_schema"),
+        when({ allOf: [has("type", "json_schema"), lacksAll("schema")] }, "json_schema"),
       ),
     ),
     tools: optionalList(tool),

@@ -25,11 +25,14 @@ export const imageOf = (url: string, detail: unknown, path: string): Extract<Par
   path,
 });
 
+/** An http(s) address or a data URL, in place of base64 or of an id. */
+export const isAddress = (text: string) => /^(?:data:|https?:)/i.test(text);
+
 /**
  * A document by address, as a data URL, or as bare base64, whose bytes or file name give the type.
  */
 export const documentSourceOf = (data: string, name: unknown, path: string): Attachment =>
-  /^(?:data:|https?:)/i.test(data)
+  isAddress(data)
     ? attachmentOf(data, path)
     : {
         kind: "data",
@@ -45,7 +48,7 @@ export function audioOf(value: unknown, path: string): Part {
   const { data, format } = objectOf(value);
   const own = `${path}.input_audio.data`;
   const text = String(data);
-  const source: Attachment = /^(?:data:|https?:)/i.test(text)
+  const source: Attachment = isAddress(text)
     ? attachmentOf(text, own)
     : { kind: "data", mimeType: `audio/${format}`, data: checkedBase64(text, own) };
   return { kind: "audio", source, path };
@@ -67,7 +70,11 @@ export const schemaFormatOf = (value: unknown, path: string): NonNullable<Settin
     value: {
       kind: "schema",
       schema: objectOf(schema),
-      ...defined({ name: stringOf(name), description: stringOf(description), strict: flagOf(strict) }),
+      ...defined({
+        name: textOf(name),
+        description: stringOf(description),
+        strict: strict === "true" ? true : flagOf(strict),
+      }),
     },
     path,
   };

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { consistent } from "#dialects/neutral/consistent.ts";
 import { Refusal } from "#dialects/neutral/field-support.ts";
+import type { Part } from "#dialects/neutral/neutral.ts";
 import { openaiChat } from "#dialects/openai-chat/codec.ts";
 import { workMsOf } from "../../../support/time.ts";
 
@@ -116,6 +117,103 @@ test("an unsupported field is rejected by name", () => {
     assert.equal(named, param, JSON.stringify(fields));
     assert.match(refusalText, message);
   }
+});
+
+test("parts of Responses and of other servers of this format are read", () => {
+  const partIn = (part: object) => {
+    const [first] = decoded({ messages: [{ role: "user", content: [part] }] }).messages[0]?.parts ?? [];
+    const { path: _path, ...others } = first as Part;
+    return others;
+  };
+  const pdf = { kind: "file", source: { kind: "url", url: "https://x/y.pdf" } };
+  const data = { kind: "file", source: { kind: "data", mimeType: "application/pdf", data: "JVBERi0xLjQK" } };
+  const picture = { kind: "image", source: { kind: "url", url: "https://x/y.png" } };
+  const cases: [object, object][] = [
+    [
+      { type: "input_text", text: "a" },
+      { kind: "text", text: "a" },
+    ],
+    [
+      { type: "input_image", image_url: "https://x/y.png", detail: "low" },
+      { ...picture, detail: "low" },
+    ],
+    [{ type: "input_file", file_url: "https://x/y.pdf" }, pdf],
+    [
+      { type: "input_file", file_data: "JVBERi0xLjQK", filename: "y.pdf" },
+      { ...data, name: "y.pdf" },
+    ],
+    // https://github.com/BerriAI/litellm/issues/11529
+    [{ type: "file", file: { file_id: "https://x/y.pdf", format: "application/pdf" } }, pdf],
+    [{ type: "file", file: { file_id: "data:application/pdf;base64,JVBERi0xLjQK" } }, data],
+    [{ type: "file", file: { file_url: "https://x/y.pdf", file_id: null } }, pdf],
+    [
+      { type: "document_url", document_url: "https://x/y.pdf", document_name: "y" },
+      { ...pdf, name: "y" },
+    ],
+    [{ type: "document_url", document_url: { url: "https://x/y.pdf" } }, pdf],
+    [{ type: "file_url", file_url: { url: "https://x/y.pdf" } }, pdf],
+  ];
+  for (const [part, expected] of cases) assert.deepEqual(partIn(part), expected, JSON.stringify(part));
+  const [spoken] = decoded({
+    messages: [user, { role: "assistant", content: [{ type: "output_text", text: "a" }] }, user],
+  }).messages.slice(1, 2);
+  assert.deepEqual(spoken?.parts[0], { kind: "text", text: "a", path: "messages[1].content[0]" });
+  for (const [part, field] of [
+    [{ type: "file", file: { file_id: "file-1" } }, "file.file_id"],
+    [{ type: "input_file", file_id: "file-1" }, "file_id"],
+    [{ type: "document_url", document_url: "y.pdf" }, "document_url"],
+    [{ type: "file_url" }, "file_url"],
+  ])
+    assert.equal(refusalOf({ messages: [{ role: "user", content: [part] }] })[0], `messages[0].content[0].${field}`);
+});
+
+test("a message without content is empty where its role allows it", () => {
+  const call = { id: "a", type: "function", function: { name: "f", arguments: "{}" } };
+  const { messages } = decoded({
+    messages: [
+      user,
+      { role: "assistant" },
+      user,
+      { role: "assistant", tool_calls: [call] },
+      { role: "tool", tool_call_id: "a" },
+    ],
+  });
+  assert.deepEqual(messages[1]?.parts, []);
+  assert.deepEqual(
+    messages[4]?.parts.map((part) => part.kind === "result" && part.content),
+    [[]],
+  );
+  for (const role of ["user", "system"]) assert.equal(refusalOf({ messages: [{ role }] })[0], "messages[0].content");
+});
+
+test("the schema of an answer is read where servers of this format have it", () => {
+  const schema = { type: "object", properties: { a: { type: "string" } } };
+  const cases: [object, object][] = [
+    [
+      { type: "json_schema", json_schema: { name: "n", schema, strict: true } },
+      { name: "n", strict: true },
+    ],
+    [
+      { type: "json_schema", json_schema: { name: "n", schema, strict: "true" } },
+      { name: "n", strict: true },
+    ],
+    [{ type: "json_schema", json_schema: { schema, name: null, strict: null } }, {}],
+    [{ type: "json_schema", schema }, {}],
+    [
+      { type: "json_schema", name: "n", schema, strict: false, json_schema: null },
+      { name: "n", strict: false },
+    ],
+    [{ type: "json_object", schema }, {}],
+    [{ type: "json_object", response_schema: schema, schema: null }, {}],
+  ];
+  for (const [response_format, more] of cases)
+    assert.deepEqual(
+      decoded({ response_format }).settings.format?.value,
+      { kind: "schema", schema, ...more },
+      JSON.stringify(response_format),
+    );
+  const plain = decoded({ response_format: { type: "json_object", schema: null } });
+  assert.deepEqual(plain.settings.format?.value, { kind: "json" });
 });
 
 test("metadata may hold anything, such as the list of tags that the gateway reads", () => {
