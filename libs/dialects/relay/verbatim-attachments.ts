@@ -93,7 +93,7 @@ export function withAddresses(
 
 const dataUrlStart = Buffer.from("data:");
 const isDataUrl = (bytes: Buffer, { start }: Span) =>
-  bytes.compare(dataUrlStart, 0, dataUrlStart.length, start + 1, start + 6) === 0;
+  bytes.subarray(start + 1, start + 1 + dataUrlStart.length).equals(dataUrlStart);
 
 /** True for an http(s) address in a field that may also have base64. */
 export const isHttp = (bytes: Buffer, string: Span) =>

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { codecs } from "#dialects/codecs.ts";
-import type { ConversationDialect } from "#dialects/dialect.ts";
+import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import type { AttachmentAddress } from "#dialects/neutral/attachments.ts";
 import { Refusal } from "#dialects/neutral/field-support.ts";
 import { withAddresses } from "#dialects/relay/verbatim-attachments.ts";
@@ -210,6 +210,14 @@ const partOf: Record<ConversationDialect, { before: string; after: string; part:
     made: '{"inlineData":{"mimeType":"image/png","data":"iVBORw0K"}}',
   },
 };
+
+test("a body may end with an empty address", () => {
+  for (const dialect of conversationDialects)
+    for (const end of ['"x":{"image_url":"","url":""}}', '"x":{"file_data":"a"}}', '"x":{"fileUri":""}}']) {
+      const body = `{${end}`;
+      assert.equal(replaced(dialect, body).text, body);
+    }
+});
 
 test("replacing an address keeps every other byte", () => {
   for (const [dialect, { before, after, part, made }] of Object.entries(partOf) as [
