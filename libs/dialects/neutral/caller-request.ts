@@ -2,7 +2,7 @@
 import { isPresent, type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { Refusal, refuse } from "./field-support.ts";
 import type { NeutralRequest, Setting, Settings, ToolChoice } from "./neutral.ts";
-import { leftOutWarnings } from "./vendor-tools.ts";
+import { leftOutWarnings, toolTypeOf } from "./vendor-tools.ts";
 
 /** Fields that no other dialect supports, and the values that have no effect. */
 export type RefusedFields = readonly [name: string, asksNothing: (value: unknown) => boolean][];
@@ -52,7 +52,7 @@ export const oneOf = <Value extends string>(
 
 /** Sentences about the offered tools that are left out. */
 export const toolWarnings = (tools: unknown) =>
-  leftOutWarnings(listOf(tools).map((tool, place) => [objectOf(tool).type, `tools[${place}]`]));
+  leftOutWarnings(listOf(tools).map((tool, place) => [toolTypeOf(objectOf(tool)), `tools[${place}]`]));
 
 /** The request without empty instructions, and without a choice or warnings if there are none. */
 export const neutralRequest = ({

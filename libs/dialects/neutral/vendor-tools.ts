@@ -9,6 +9,7 @@
  * https://ai.google.dev/gemini-api/docs/tools, https://console.groq.com/docs/browser-search,
  * https://platform.moonshot.ai/docs/guide/use-web-search
  */
+import type { JsonObject } from "#wire/json/parse.ts";
 
 /** Types of tools, and in requests of Gemini names of members, without a version. */
 const families =
@@ -19,6 +20,12 @@ const habits = /^(?:web_search(?!_\d)|tool_search|image_generation|programmatic_
 
 /** True for a tool that its vendor runs and a model of another vendor can do without. */
 export const isDispensable = (type: unknown) => typeof type === "string" && families.test(type);
+
+/**
+ * The type of a tool; of one without a type, the member that names it, as LiteLLM's clients write
+ * Google's tools in every dialect: https://docs.litellm.ai/docs/providers/gemini#google-search-tool
+ */
+export const toolTypeOf = (tool: JsonObject): unknown => tool.type ?? Object.keys(tool).find(isDispensable);
 
 /**
  * Sentences about such tools. `types` are those of all offered tools, with the caller's names of

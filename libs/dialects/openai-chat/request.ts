@@ -34,7 +34,7 @@ import type { Effort, Modality, NeutralRequest, Setting, Settings, Tool, ToolCho
 import { requestedEffortOf } from "../neutral/reasoning.ts";
 import { openaiTierOf, openaiTierRefusal, serviceTierIn } from "../neutral/service-tier.ts";
 import { descriptionOf, namedTools, parametersOf, toolNameOf } from "../neutral/tools.ts";
-import { isDispensable } from "../neutral/vendor-tools.ts";
+import { isDispensable, toolTypeOf } from "../neutral/vendor-tools.ts";
 import { stopsOf } from "../neutral/within-bounds.ts";
 import { schemaFormatOf } from "../openai/parts.ts";
 import { grammarOf } from "../openai-responses/tools.ts";
@@ -90,7 +90,7 @@ export function decodeRequest({ body: written }: CallerRequest): NeutralRequest 
 function toolOf(value: unknown, place: number): Omit<Tool, "name">[] {
   const path = `tools[${place}]`;
   const tool = objectOf(value);
-  const type = tool.type ?? "function";
+  const type = toolTypeOf(tool) ?? "function";
   if (isDispensable(type)) return [];
   if (type !== "function" && type !== "custom") refuse(`${path}.type`);
   const isFree = type === "custom" && tool.input_schema === undefined;
@@ -121,6 +121,8 @@ function toolChoiceOf(choice: unknown, tools: NeutralRequest["tools"]): ToolChoi
   if (!isPresent(choice)) return undefined;
   const path = "tool_choice";
   if (choice === "auto" || choice === "none" || choice === "required") return { mode: choice, path };
+  // Mistral's clients have this word: https://docs.mistral.ai/capabilities/function_calling
+  if (choice === "any") return { mode: "required", path };
   const { type, function: named, custom, allowed_tools: allowed } = objectOf(choice);
   const nameIn = (reference: unknown) => {
     const { function: inner, custom: innerCustom, name } = objectOf(reference);

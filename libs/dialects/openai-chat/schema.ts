@@ -40,7 +40,7 @@ const address = {
   properties: { url: { type: "string", minLength: 1 }, detail: optionalText },
 };
 
-/** A member, its schema, and the types of the parts that need it. Other parts may have it as null. */
+/** A member, its schema, and the types of parts that need it. Others may have it as null. */
 const partMembers: readonly [member: string, schema: object, ...types: string[]][] = [
   ["text", text, "text", "input_text", "output_text"],
   ["image_url", address, "image_url", "input_image"],
@@ -99,12 +99,11 @@ const message = Type.Object(
   },
 );
 
-/** Agents also send tools in the shapes of other dialects: flat, or with an `input_schema`. */
-const isNested = (type: "function" | "custom") =>
-  when(
-    { allOf: [lacksAll("name"), type === "function" ? isOrLacks("type", "function", null) : has("type", "custom")] },
-    type,
-  );
+/**
+ * Agents also send tools in the shapes of other dialects: flat, with an `input_schema`, or without
+ * a type.
+ */
+const isNested = (type: "function" | "custom") => when({ allOf: [lacksAll("name"), has("type", type)] }, type);
 const grammar = { type: "object", required: ["definition", "syntax"], properties: { definition: text, syntax: text } };
 
 const tool = Type.Object(

@@ -126,7 +126,13 @@ function withModelRules(bytes: Buffer, { traits, reasons }: Target): Buffer {
 
 const isForced = (choice: unknown): boolean => {
   const { type, allowed_tools: allowed } = objectOf(choice);
-  return choice === "required" || type === "function" || type === "custom" || objectOf(allowed).mode === "required";
+  return (
+    choice === "required" ||
+    choice === "any" ||
+    type === "function" ||
+    type === "custom" ||
+    objectOf(allowed).mode === "required"
+  );
 };
 
 /** The parts of a request that its answer depends on. */

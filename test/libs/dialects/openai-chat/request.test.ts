@@ -186,6 +186,21 @@ test("a message without content is empty where its role allows it", () => {
   for (const role of ["user", "system"]) assert.equal(refusalOf({ messages: [{ role }] })[0], "messages[0].content");
 });
 
+test("Google's tools are left out in the form that LiteLLM has for them", () => {
+  const request = decoded({ tools: [{ googleSearch: {} }, { url_context: {} }, { function: { name: "f" } }] });
+  assert.deepEqual(
+    request.tools.map(({ name }) => name),
+    ["f"],
+  );
+  assert.match(request.warnings?.join() ?? "", /tools\[0\] is googleSearch.*tools\[1\] is url_context/);
+  assert.equal(refusalOf({ tools: [{ fileSearch: {} }] })[0], "tools[0].name");
+});
+
+test("a call is required by Mistral's word as well", () => {
+  const { toolChoice } = decoded({ tools: [{ function: { name: "f" } }], tool_choice: "any" });
+  assert.equal(toolChoice?.mode, "required");
+});
+
 test("the schema of an answer is read where servers of this format have it", () => {
   const schema = { type: "object", properties: { a: { type: "string" } } };
   const cases: [object, object][] = [
