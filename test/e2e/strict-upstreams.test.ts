@@ -22,6 +22,7 @@ const models: [id: string, upstream: string, model: string][] = [
   ["claude", "claude", "my-claude"],
   ["plain", "plain", "my-claude"],
   ["chat", "chat", "gpt-5.6-sol"],
+  ["renamed", "chat", "gpt-5.2"],
 ];
 const gateway = await startGateway({
   catalogue: `groups: { default: { models: ["*"] } }
@@ -226,4 +227,29 @@ test("every request of Claude Code fits a chat upstream of OpenAI", async () => 
   assert.equal(temperature, undefined);
   assert.equal(reasoning_effort, "none");
   assert.equal(tools.length, 1);
+});
+
+test("the limit of an answer's tokens has the name that the model reads, whichever the caller writes", async () => {
+  // https://github.com/langchain-ai/langchainjs/issues/8641
+  const refusal =
+    "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
+  const choices = [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }];
+  upstream.answerWith((response, { json }) => {
+    const isRefused = json.max_tokens !== undefined;
+    const error = {
+      message: refusal,
+      type: "invalid_request_error",
+      param: "max_tokens",
+      code: "unsupported_parameter",
+    };
+    const answer = { id: "c", object: "chat.completion", created: 1, model: "m", choices };
+    jsonAnswer(isRefused ? { error } : answer, isRefused ? 400 : 200)(response);
+  });
+  for (const calls of [2, 1]) {
+    upstream.requests.length = 0;
+    const response = await post("/v1/chat/completions", { model: "renamed", messages: hello, max_tokens: 77 });
+    assert.equal(response.status, 200, await response.clone().text());
+    assert.equal(upstream.last().json.max_completion_tokens, 77);
+    assert.equal(upstream.requests.length, calls);
+  }
 });

@@ -1,6 +1,16 @@
 /** Messages and their parts in OpenAI's chat-completions format, in both directions. */
 
-import { defined, isPresent, type JsonObject, listOf, objectOf, someOf, stringOf, textOf } from "#wire/json/parse.ts";
+import {
+  defined,
+  isPresent,
+  type JsonObject,
+  listOf,
+  objectOf,
+  plainObjectOf,
+  someOf,
+  stringOf,
+  textOf,
+} from "#wire/json/parse.ts";
 import { partsOfBlock } from "../anthropic-messages/blocks.ts";
 import type { AnswerContext, Target } from "../codec.ts";
 import { checkedPicture, dataUrlOf, documentTextOf } from "../neutral/attachments.ts";
@@ -108,7 +118,8 @@ function partsOf(
   called: ReadonlyMap<string, string> = new Map(),
 ): Part[] {
   if (typeof content === "string") return [{ kind: "text", text: content, path }];
-  return listOf(content).flatMap((value, place) => {
+  const values = plainObjectOf(content) === undefined ? content : [content];
+  return listOf(values).flatMap((value, place) => {
     const part = objectOf(value);
     const own = `${path}[${place}]`;
     const parts = isBlock(part) ? partsOfBlock(part, own, tools, called) : [partOf(part, own)];

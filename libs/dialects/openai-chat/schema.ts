@@ -60,6 +60,14 @@ const contentPart = Type.Object(
   },
 );
 
+/** Some agents send one part without a list: https://github.com/chenyme/grok2api/pull/222 */
+const partsOrText = (...types: string[]) => ({
+  type: ["string", "array", "object", ...types],
+  items: contentPart,
+  if: { type: "object" },
+  then: contentPart,
+});
+
 const toolCall = Type.Object(
   {
     ...optionalTexts("type", "id"),
@@ -89,12 +97,8 @@ const message = Type.Object(
       // A tool that returns nothing, and an answer that was interrupted, have no content in some
       // languages: https://github.com/latitude-dev/latitude-llm/issues/810
       whenWith(has("role", "tool", "function"), { content: partsOrValue(contentPart) }),
-      whenWith(has("role", "assistant"), { content: { type: ["string", "array", "null"], items: contentPart } }),
-      whenWith(
-        has("role", "system", "developer", "user"),
-        { content: { type: ["string", "array"], items: contentPart } },
-        "content",
-      ),
+      whenWith(has("role", "assistant"), { content: partsOrText("null") }),
+      whenWith(has("role", "system", "developer", "user"), { content: partsOrText() }, "content"),
     ],
   },
 );

@@ -1,6 +1,14 @@
 /** Removes fields that an upstream refuses from the bytes of a request; every other byte stays. */
 import { jsonBytesOf } from "#wire/json/parse.ts";
-import { type Change, isEmptyObject, withElements, withMembers, withValues } from "#wire/json/spans.ts";
+import {
+  type Change,
+  isEmptyArray,
+  isEmptyObject,
+  objectSpansOf,
+  withElements,
+  withMembers,
+  withValues,
+} from "#wire/json/spans.ts";
 
 /** Where a request may have cache marks; those that matter least come first. */
 const markedPlaces = [
@@ -17,8 +25,9 @@ const cacheMarksMax = 4;
 
 /**
  * The bytes without the fields at these paths: the names of members, separated by dots, through
- * lists; `tools.type=custom` is removed only with that value, `max_tokens<=8192` lowers a greater
- * number, and `reasoning_effort:="none"` sets a member of the body to a JSON value.
+ * lists; `tools.type=custom` is removed only with that value and `tools=[]` only without elements,
+ * `max_tokens<=8192` lowers a greater number, `max_tokens=>max_completion_tokens` renames a member
+ * of the body, and `reasoning_effort:="none"` sets one to a JSON value. `cache_control`,
  * `cache_control.…` and `prompt_cache_breakpoint` mean every place that has one. An object that
  * becomes empty is removed too. Time is linear in the bytes, for each path whose last name occurs
  * in them. Bytes that are not a JSON object stay.
@@ -29,17 +38,29 @@ export const withoutFields = (bytes: Buffer, paths: readonly string[]) =>
     if (path === spareCacheMarks) return withoutSpareCacheMarks(kept);
     const assigned = path.indexOf(":=");
     if (assigned > 0) return withValues(kept, { [path.slice(0, assigned)]: Buffer.from(path.slice(assigned + 2)) });
+    const [old = "", renamed] = path.split("=>");
+    if (renamed !== undefined) return withRenamed(kept, old, renamed);
     const [names = "", value] = path.split("=");
     const steps = names.replace("<", "").split(".");
     if (!kept.includes(`"${steps.at(-1)}"`)) return kept;
     return withMembersAt(kept, steps, (member) => {
       if (names.endsWith("<")) return Number(String(member)) > Number(value) ? Buffer.from(String(value)) : member;
+      if (value === "[]") return isEmptyArray(member) ? undefined : member;
       return value === undefined || jsonBytesOf(value).equals(member) ? undefined : member;
     });
   }, bytes);
 
+/** The member under its new name. One that has the new name already counts. */
+function withRenamed(bytes: Buffer, old: string, renamed: string): Buffer {
+  const members = objectSpansOf(bytes, [old, renamed])?.members;
+  const span = members?.[old];
+  if (members === undefined || span === undefined) return bytes;
+  const rest = withMembers(bytes, old, () => undefined);
+  return members[renamed] === undefined ? withValues(rest, { [renamed]: bytes.subarray(span.start, span.end) }) : rest;
+}
+
 const placesOf = (path: string) =>
-  path.startsWith("cache_control.")
+  path === "cache_control" || path.startsWith("cache_control.")
     ? markedPlaces.map((place) => `${place}${path}`)
     : path === "prompt_cache_breakpoint"
       ? ["messages.content", "input.content", "input.output"].map((place) => `${place}.${path}`)

@@ -50,7 +50,22 @@ const paths = [
   "inference_geo",
   "diagnostics",
   "messages.name",
+  "parallel_tool_calls",
+  "cache_control",
 ];
+
+/**
+ * Fields of other servers of chat completions, in the body itself, which clients write for every
+ * model. They are left out only where the upstream does not know them.
+ */
+const extensions: ReadonlySet<string> = new Set([
+  ...["reasoning", "thinking", "include_reasoning", "enable_thinking", "thinking_budget", "chat_template_kwargs"],
+  ...["min_p", "top_a", "typical_p", "repetition_penalty", "repeat_penalty", "length_penalty", "num_ctx"],
+  ...["extra_body", "provider", "transforms", "route", "usage", "keep_alive"],
+]);
+
+/** The names of several fields, as OpenAI lists them. */
+const suppliedNames = /arguments? supplied: ([\w., -]{1,400})/i;
 
 /** A field's name as errors have it, in lower case without underscores. */
 const plainOf = (name: string) => name.replace(/[_-]/g, "").toLowerCase();
@@ -106,20 +121,25 @@ const wholeRefusals: readonly (readonly [words: RegExp, fields: readonly string[
     ["thinking"],
     true,
   ],
-  // Fields of other servers of the format (openai-chat/thinking-fields.ts).
+  // OpenAI's older and newer models, and older servers of the format, read one of two names:
+  // https://github.com/langchain-ai/langchainjs/issues/8641
   [
-    /(?:unrecognized|unknown|unsupported|unexpected|extra)[^.:\n]{0,40}(?:: |[\s`'"])[`'"]?(?:reasoning|thinking|include_reasoning|enable_thinking|thinking_budget|chat_template_kwargs|extra_body)\b(?![.[])|(?:include_reasoning|enable_thinking|thinking_budget|chat_template_kwargs|extra_body)[`'"]?(?:: extra inputs| is (?:unsupported|not (?:supported|permitted|allowed)))/i,
-    [
-      "reasoning",
-      "thinking",
-      "include_reasoning",
-      "enable_thinking",
-      "thinking_budget",
-      "chat_template_kwargs",
-      "extra_body",
-    ],
+    /[`'"]?max_tokens[`'"]? is not supported[\s\S]{0,60}max_completion_tokens|max_tokens[`'"]? and [`'"]?max_completion_tokens[`'"]? at the same time/i,
+    ["max_tokens=>max_completion_tokens"],
     true,
   ],
+  [
+    /(?:unsupported|unrecognized|unknown)[^.\n]{0,40}[\s`'"]max_completion_tokens|max_completion_tokens[`'"]?(?:: extra inputs| is (?:unsupported|not supported))/i,
+    ["max_completion_tokens=>max_tokens"],
+    true,
+  ],
+  // https://github.com/openai/swarm/issues/30
+  [
+    /(?:tool_choice|parallel_tool_calls)[`'"]? is only allowed when|when using [`'"]?tool_choice[`'"]?, [`'"]?tools/i,
+    ["tools=[]", "tool_choice", "parallel_tool_calls"],
+    false,
+  ],
+  [/[`'"]tools[`'"]?\W{1,3}(?:empty array|minimum number of items)|too short - [`'"]tools/i, ["tools=[]"], false],
   [/clear_thinking\w*[`'"]? strategy requires/i, ["context_management"], false],
   [/not support (?:the |reasoning )?effort/i, efforts, true],
   [/effort: input should be/i, efforts, false],
@@ -199,6 +219,11 @@ export function refusedFieldsOf({
   const isLasting = refusesField.test(message);
   const isRefused = isLasting || refusesValue.test(message);
   if (!isRefused && !tooLong.test(message)) return undefined;
+  const supplied = (suppliedNames.exec(message)?.[1] ?? "").split(/[\s,]+/).flatMap((name) => {
+    const paths = fields.get(plainOf(name)) ?? [];
+    return extensions.has(name) ? [name, ...paths] : paths;
+  });
+  if (supplied.length > 0) return { fields: supplied, isLasting: true };
   const named = [
     ...mentions.flatMap((pattern) => [...message.matchAll(pattern)].map(([, name = ""]) => name)),
     param ?? "",
@@ -209,6 +234,8 @@ export function refusedFieldsOf({
     // A message's `name` differs from a tool's.
     if (last === "name" && steps[0] !== "messages") continue;
     if (!isRefused && !callerNames.includes(last)) continue;
+    const [first = "", ...others] = steps;
+    if (isLasting && others.length === 0 && extensions.has(first)) return { fields: [first], isLasting };
     // Callers choose the names in it.
     const refused = fields.get(steps[0] === "metadata" && last !== "userid" ? "metadata" : last);
     if (refused !== undefined) return { fields: refused, isLasting };

@@ -167,6 +167,22 @@ test("parts of Responses and of other servers of this format are read", () => {
     assert.equal(refusalOf({ messages: [{ role: "user", content: [part] }] })[0], `messages[0].content[0].${field}`);
 });
 
+test("a message's content may be one part without a list", () => {
+  const part = { type: "text", text: "a" };
+  const { system, messages } = decoded({
+    messages: [
+      { role: "system", content: part },
+      { role: "user", content: part },
+      { role: "assistant", content: part },
+    ],
+  });
+  assert.deepEqual(
+    [system, ...messages.map(({ parts }) => parts)].flat().map((one) => one.kind === "text" && one.text),
+    ["a", "a", "a"],
+  );
+  assert.equal(refusalOf({ messages: [{ role: "user", content: {} }] })[0], "messages[0].content.type");
+});
+
 test("a message without content is empty where its role allows it", () => {
   const call = { id: "a", type: "function", function: { name: "f", arguments: "{}" } };
   const { messages } = decoded({

@@ -40,6 +40,20 @@ test("fields are removed where they are, and every other byte stays", () => {
     ['{"reasoning_effort":"high"}', ['reasoning_effort:="none"'], '{"reasoning_effort":"none"}'],
     ['{"max_tokens": 64000,"n":1}', ["max_tokens<=8192", "max_completion_tokens<=8192"], '{"max_tokens": 8192,"n":1}'],
     ['{"max_tokens":8000}', ["max_tokens<=8192"], '{"max_tokens":8000}'],
+    ['{"max_tokens": 64,"n":1}', ["max_tokens=>max_completion_tokens"], '{"n":1,"max_completion_tokens":64}'],
+    [
+      '{"max_completion_tokens":9,"max_tokens":8}',
+      ["max_tokens=>max_completion_tokens"],
+      '{"max_completion_tokens":9}',
+    ],
+    ['{"n":1}', ["max_tokens=>max_completion_tokens"], '{"n":1}'],
+    ['{"tools": [ ],"n":1}', ["tools=[]"], '{"n":1}'],
+    ['{"tools":[{}]}', ["tools=[]"], '{"tools":[{}]}'],
+    [
+      '{"messages":[{"content":[{"text":"x","cache_control":{"type":"ephemeral"}}]}]}',
+      ["cache_control"],
+      '{"messages":[{"content":[{"text":"x"}]}]}',
+    ],
     [
       '{"generationConfig":{"maxOutputTokens":70000}}',
       ["generationConfig.maxOutputTokens<=65536"],
@@ -364,28 +378,66 @@ test("the refused field is found in the errors of real upstreams", () => {
       ["metadata"],
       false,
     ],
-    ...[
-      "Unrecognized request argument supplied: thinking",
-      "Unrecognized request arguments supplied: enable_thinking, thinking_budget",
-      "Unknown parameter: 'reasoning'.",
-      "property 'chat_template_kwargs' is unsupported",
-      'Invalid JSON payload received. Unknown name "enable_thinking": Cannot find field.',
+    ["Unrecognized request argument supplied: thinking", ["thinking"], true],
+    [
+      "Unrecognized request arguments supplied: min_p, top_k, chat_template_kwargs",
+      ["min_p", "top_k", "generationConfig.topK", "chat_template_kwargs"],
+      true,
+    ],
+    ["Unrecognized request argument supplied: tools", undefined],
+    ["Unknown parameter: 'reasoning'.", ["reasoning"], true],
+    ["property 'chat_template_kwargs' is unsupported", ["chat_template_kwargs"], true],
+    ["property 'cache_control' is unsupported", ["cache_control"], true],
+    ["Unknown parameter: 'messages[0].content[0].cache_control'.", ["cache_control"], true],
+    ["Invalid value for 'provider': no such provider.", undefined],
+    ['Invalid JSON payload received. Unknown name "enable_thinking": Cannot find field.', ["enable_thinking"], true],
+    [
       {
         detail: [{ type: "extra_forbidden", loc: ["body", "enable_thinking"], msg: "Extra inputs are not permitted" }],
       },
-    ].map((body): [string | object, string[], boolean] => [
-      body,
-      [
-        "reasoning",
-        "thinking",
-        "include_reasoning",
-        "enable_thinking",
-        "thinking_budget",
-        "chat_template_kwargs",
-        "extra_body",
-      ],
+      ["enable_thinking"],
       true,
-    ]),
+    ],
+    [
+      {
+        error: {
+          message:
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+          type: "invalid_request_error",
+          param: "max_tokens",
+          code: "unsupported_parameter",
+        },
+      },
+      ["max_tokens=>max_completion_tokens"],
+      true,
+    ],
+    [
+      "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.",
+      ["max_tokens=>max_completion_tokens"],
+      true,
+    ],
+    [
+      {
+        detail: [
+          { type: "extra_forbidden", loc: ["body", "max_completion_tokens"], msg: "Extra inputs are not permitted" },
+        ],
+      },
+      ["max_completion_tokens=>max_tokens"],
+      true,
+    ],
+    ["Unsupported parameter: 'parallel_tool_calls' is not supported with this model.", ["parallel_tool_calls"], true],
+    [
+      "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.",
+      ["tools=[]", "tool_choice", "parallel_tool_calls"],
+      false,
+    ],
+    ["When using `tool_choice`, `tools` must be set.", ["tools=[]", "tool_choice", "parallel_tool_calls"], false],
+    [
+      "Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array instead.",
+      ["tools=[]"],
+      false,
+    ],
+    ["[] is too short - 'tools'", ["tools=[]"], false],
     ["Unknown parameter: 'reasoning.context'.", undefined],
     ["metadata.user_id: user_id appears to contain an email address", ["metadata.user_id"], false],
     [

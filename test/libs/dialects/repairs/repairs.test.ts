@@ -16,6 +16,42 @@ type Plain = Exclude<Repair, { kind: "omit" }>["kind"];
 /** Real messages, each with the place where it was reported or documented. */
 const refusals: readonly [Exclude<Repair, { kind: "omit" }>["kind"] | undefined, number, string | object, string][] = [
   [
+    "history",
+    400,
+    "Invalid value: 'input_text'. Supported values are: 'text','image_url','input_audio','refusal','audio', and 'file'.",
+    "github.com/agentscope-ai/QwenPaw/issues/6803",
+  ],
+  [
+    "history",
+    400,
+    "Missing required parameter: 'messages[2].content'.",
+    "github.com/latitude-dev/latitude-llm/issues/810",
+  ],
+  [
+    "history",
+    400,
+    "Invalid value for 'content': expected a string, got null.",
+    "github.com/run-llama/llama_index/issues/17555",
+  ],
+  [
+    "history",
+    400,
+    "Invalid type for 'messages[1].content': expected one of a string or array of objects, but got null instead.",
+    "platform.openai.com",
+  ],
+  [
+    "history",
+    400,
+    "Invalid 'messages[2].tool_calls': empty array. Expected an array with minimum length 1, but got an empty array instead.",
+    "github.com/openai/openai-python/issues/2061",
+  ],
+  [
+    "history",
+    400,
+    "Empty tool_calls is not supported in message",
+    "github.com/smallmain/vscode-unify-chat-provider/pull/65",
+  ],
+  [
     "companions",
     400,
     "messages.1.content.0: Invalid `signature` in `thinking` block",
