@@ -19,7 +19,7 @@ import { efforts, type Message, type NeutralRequest, type Settings, turnsOf } fr
 import { requestedEffortOf } from "../neutral/reasoning.ts";
 import { openaiTierOf, openaiTierRefusal, serviceTierIn } from "../neutral/service-tier.ts";
 import { schemaFormatOf } from "../openai/parts.ts";
-import { openaiFormatOf } from "../schema/openai.ts";
+import { haveJson, openaiFormatOf } from "../schema/openai.ts";
 import { decodeInput, dialect, encodeItems } from "./items.ts";
 import { refuseTrigger, statefulFieldIn } from "./stateless.ts";
 import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice } from "./tools.ts";
@@ -102,7 +102,8 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
   const { cacheMarks } = target.traits;
   // Only items can be marked.
   const isMarked = cacheMarks === "breakpoint" && system.some(({ cache }) => cache !== undefined);
-  const hasInstructions = turns.length > 0 && !isMarked;
+  // Only items count as the input that must name JSON.
+  const hasInstructions = turns.length > 0 && !isMarked && (isJson !== true || haveJson(messages));
   const instructions: Message = { role: "system", parts: system, path: "input" };
   // OpenAI's models draw with a tool of the vendor:
   // https://platform.openai.com/docs/guides/tools-image-generation

@@ -4,7 +4,7 @@
 
 import { isObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { formatInstructionOf } from "../neutral/format-instruction.ts";
-import type { NeutralRequest, TextPart } from "../neutral/neutral.ts";
+import type { Message, NeutralRequest, Part, TextPart } from "../neutral/neutral.ts";
 import { readSchema, type SchemaTarget, withItems } from "./read.ts";
 import type { Schema } from "./references.ts";
 
@@ -74,12 +74,19 @@ function fits(schema: unknown, depth: number, counts: { properties: number; valu
  * the field of the format.
  */
 export function openaiFormatOf(
-  { system, settings }: Pick<NeutralRequest, "system" | "settings">,
+  { system, messages, settings }: Pick<NeutralRequest, "system" | "messages" | "settings">,
   path: string,
 ): { system: TextPart[]; isJson?: boolean; schema?: object } {
   const format = settings.format?.value;
   if (format === undefined) return { system };
-  if (format.kind === "json") return { system, isJson: true };
+  if (format.kind === "json")
+    return {
+      system:
+        system.some(saysJson) || haveJson(messages)
+          ? system
+          : [...system, { kind: "text", text: formatInstructionOf(undefined), path }],
+      isJson: true,
+    };
   const { name = "answer", description, strict } = format;
   const schema = readSchema(format.schema, openaiTarget);
   if (schema.type !== "object")
@@ -94,5 +101,13 @@ export function openaiFormatOf(
     },
   };
 }
+
+const saysJson = (part: Part) => part.kind === "text" && /json/i.test(part.text);
+
+/**
+ * Whether the turns have the word without which OpenAI refuses JSON without a schema:
+ * https://platform.openai.com/docs/guides/structured-outputs#json-mode
+ */
+export const haveJson = (messages: readonly Message[]) => messages.some(({ parts }) => parts.some(saysJson));
 
 const nameLengthMax = 64;
