@@ -1,10 +1,11 @@
 /** Removes fields that an upstream refuses from the bytes of a request; every other byte stays. */
-import { jsonBytesOf } from "#wire/json/parse.ts";
+import { jsonBytesOf, listOf, objectOf } from "#wire/json/parse.ts";
 import {
   type Change,
   isEmptyArray,
   isEmptyObject,
   objectSpansOf,
+  readSpan,
   withElements,
   withMembers,
   withValues,
@@ -36,6 +37,7 @@ export const withoutFields = (bytes: Buffer, paths: readonly string[]) =>
   paths.flatMap(placesOf).reduce((kept, path) => {
     if (path === loneSurrogates) return withoutLoneSurrogates(kept);
     if (path === spareCacheMarks) return withoutSpareCacheMarks(kept);
+    if (path === textLists) return withMembersAt(kept, ["messages", "content"], oneTextOf);
     const assigned = path.indexOf(":=");
     if (assigned > 0) return withValues(kept, { [path.slice(0, assigned)]: Buffer.from(path.slice(assigned + 2)) });
     const [old = "", renamed] = path.split("=>");
@@ -112,6 +114,20 @@ function withoutLoneSurrogates(bytes: Buffer): Buffer {
   const text = bytes.toString("latin1");
   const kept = text.replace(escapes, (one) => (/^\\ud[89a-f]..$/i.test(one) ? "\\ufffd" : one));
   return kept === text ? bytes : Buffer.from(kept, "latin1");
+}
+
+/**
+ * Stands for messages whose content is a list of texts. Servers for text alone take a string:
+ * https://github.com/QwenLM/qwen-code/pull/2320
+ */
+export const textLists = "lists of texts";
+
+/** The texts of a list as one; any other content as it is. */
+function oneTextOf(content: Buffer): Buffer {
+  if (content[0] !== openBracket) return content;
+  const parts = listOf(readSpan(content, { start: 0, end: content.length })).map(objectOf);
+  const isText = parts.every(({ type, text }) => type === "text" && typeof text === "string");
+  return isText ? jsonBytesOf(parts.map(({ text }) => text).join("\n\n")) : content;
 }
 
 /** Begins the path of a beta in the `anthropic-beta` header; alone, it means all betas. */

@@ -4,7 +4,7 @@
  */
 import type { UpstreamError } from "../errors.ts";
 import { tokensMaxPaths } from "../neutral/tokens-max.ts";
-import { betaPath, loneSurrogates, spareCacheMarks } from "./omitted-fields.ts";
+import { betaPath, loneSurrogates, spareCacheMarks, textLists } from "./omitted-fields.ts";
 
 /** The paths that may be removed (see omitted-fields.ts). */
 const paths = [
@@ -34,6 +34,8 @@ const paths = [
   "verbosity",
   "text.verbosity",
   "reasoning_effort",
+  "reasoning.effort",
+  "reasoning.summary",
   "stream_options",
   "context_management",
   "cache_control.scope",
@@ -143,6 +145,12 @@ const wholeRefusals: readonly (readonly [words: RegExp, fields: readonly string[
   [/clear_thinking\w*[`'"]? strategy requires/i, ["context_management"], false],
   [/not support (?:the |reasoning )?effort/i, efforts, true],
   [/effort: input should be/i, efforts, false],
+  [
+    /invalid type: sequence, expected a string|content['"`]? : value must be a string|cannot unmarshal array into go struct field \S{0,60}content|content\S{0,3} input should be a valid string|^input should be a valid string/i,
+    [textLists],
+    true,
+  ],
+  [/encrypted content is not supported with this model/i, ["include"], true],
   [/surrogate|unexpected end of hex escape/i, [loneSurrogates], true],
   [/invalid beta flag/i, [betaPath], false],
   [/maximum of 4 blocks with [`'"]?cache_control/i, [spareCacheMarks], true],
@@ -172,6 +180,7 @@ const remainderMin = 1_024;
 const mentions = [
   /[`'"]([\w.[\]-]{1,120})[`'"]/g,
   /(?:^|[\s(])((?:[\w-]{1,40}[.[\]]{1,2}){0,8}[\w-]{1,40})(?=: )/g,
+  /on this model: ([\w.]{1,120})/gi,
   /(?:supplied|parameter|argument|property|field)s?(?:\(s\))?:? (?!supplied)([\w.[\]-]{1,120})/gi,
 ];
 

@@ -79,12 +79,12 @@ const rules: readonly Rule[] = [
   {
     repair: { kind: "history" },
     words:
-      /tool_use[`'"]? ids? (?:were found without|must be unique)|unexpected [`'"]?tool_use_id|must have a (?:single result|corresponding [`'"]?tool_(?:use|result))|multiple [`'"]?tool_result[`'"]? blocks with id|tool_calls['"`]? must be followed by tool messages|tool_call_ids did not have response|role ['"`]?tool['"`]? must be a response to a prec?e?eding|no tool (?:output|call) found for|number of function (?:response parts|calls and responses)|function call turn comes immediately after|function response turn comes immediately after|not the same number of function calls|tool (?:call )?(?:result's tool )?id\(?s?\)?[^.]{0,60} not found|duplicate (?:item|tool|function)\S{0,20} (?:found )?(?:with|for) (?:id|call)|unexpected tool call id|content\S{0,40} type[^.]{0,40}(?:tool_use|tool_result)|unknown variant `(?:tool_use|tool_result|thinking)`|tool[ _]reference|tool_use(?:\.id|\.input|_id): (?:string|input) should|(?:text content blocks|messages) must (?:be non-empty|contain non-whitespace|have non-empty)|for empty text blocks|role '?\w+'? must not be empty|cannot end with trailing whitespace|invalid value: '(?:tool_use|tool_result|thinking|(?:input|output)_(?:text|image|file))'|missing required parameter: 'messages\[\d+\]\.content'|content'[^.]{0,60}got null|tool_calls\b[^.]{0,40}empty array|empty tool_calls is not supported/i,
+      /tool_use[`'"]? ids? (?:were found without|must be unique)|unexpected [`'"]?tool_use_id|must have a (?:single result|corresponding [`'"]?tool_(?:use|result))|multiple [`'"]?tool_result[`'"]? blocks with id|tool_calls['"`]? must be followed by tool messages|tool_call_ids did not have response|role ['"`]?tool['"`]? must be a response to a prec?e?eding|no tool (?:output|call) found for|number of function (?:response parts|calls and responses)|function call turn comes immediately after|function response turn comes immediately after|not the same number of function calls|tool (?:call )?(?:result's tool )?id\(?s?\)?[^.]{0,60} not found|duplicate (?:item|tool|function)\S{0,20} (?:found )?(?:with|for) (?:id|call)|unexpected tool call id|content\S{0,40} type[^.]{0,40}(?:tool_use|tool_result)|unknown variant `(?:tool_use|tool_result|thinking)`|tool[ _]reference|tool_use(?:\.id|\.input|_id): (?:string|input) should|(?:text content blocks|messages) must (?:be non-empty|contain non-whitespace|have non-empty)|for empty text blocks|role '?\w+'? must not be empty|cannot end with trailing whitespace|invalid value: '(?:tool_use|tool_result|thinking|(?:input|output)_(?:text|image|file))'|missing required parameter: 'messages\[\d+\]\.content'|content'[^.]{0,60}got null|tool_calls\b[^.]{0,40}empty array|empty tool_calls is not supported|either content or tool_calls, but not none|content or tool_calls must be set|must have non-empty content|invalid message content type: <nil>|tool call id was \S{1,200} but must be|(?:tool_calls\[\d+\]\.id|call_id)'?: string too long/i,
   },
   {
     repair: { kind: "ending" },
     words:
-      /support assistant message prefill|prefilling assistant messages|conversation must end with a user|expected last role[^.]{0,80}got assistant|requests (?:ends? with a user role|ending with a model turn)/i,
+      /support assistant message prefill|prefilling assistant messages|conversation must end with a user|expected last role[^.]{0,80}got assistant|last message (?:of \S{1,60} )?must (?:be a|have role) `?user|requests (?:ends? with a user role|ending with a model turn)/i,
   },
   {
     // Servers of Anthropic's format without its instructions among the messages.
@@ -95,12 +95,12 @@ const rules: readonly Rule[] = [
   {
     repair: { kind: "turns" },
     words:
-      /roles must alternate|system (?:message|prompt) must be (?:at the beginning|the first)|system role (?:is )?not supported|role\S{0,3} unknown variant [`'"]?(?:system|developer|tool)|system messages are not allowed|role ['"`]?system['"`]? is not supported|messages\S{1,12}role\S{0,3} (?:input should be|must be|should be|invalid value|value is not)[^.]{0,80}(?:user|assistant|system)|unexpected role ['"`]?(?:system|user|tool|assistant|developer)|invalid message role: system|invalid chat setting|first message must (?:use|be)|must (?:start|begin) with a user|expected (?:first|last) role|multiple ['"`]?(?:user|assistant)['"`]? roles in a row|only (?:one|a single) system message|no user query found|ensure that (?:multiturn requests|the conversation)[^.]{0,40}(?:alternate|start)/i,
+      /roles must alternate|system (?:message|prompt) must be (?:at the beginning|the first)|system role (?:is )?not supported|role\S{0,3} unknown variant [`'"]?(?:system|developer|tool)|system messages are not allowed|role ['"`]?system['"`]? is not supported|messages\S{1,12}role\S{0,3} (?:input should be|must be|should be|invalid value|value is not)[^.]{0,80}(?:user|assistant|system)|unexpected role ['"`]?(?:system|user|tool|assistant|developer)|invalid message role: system|invalid chat setting|first message must (?:use|be)|must (?:start|begin) with a user|expected (?:first|last) role|multiple ['"`]?(?:user|assistant)['"`]? roles in a row|only (?:one|a single) system message|no user query found|successive user or assistant messages|ensure that (?:multiturn requests|the conversation)[^.]{0,40}(?:alternate|start)/i,
   },
   { repair: { kind: "format" }, words: /output_(?:config\.)?format: extra inputs/i },
   {
     repair: { kind: "schemas" },
-    words: /input_schema(?: does not support|: json schema is invalid)|invalid schema for function/i,
+    words: /input_schema(?: does not support|: json schema is invalid|\.type: )|invalid schema for function/i,
   },
 ];
 

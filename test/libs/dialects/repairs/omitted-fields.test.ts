@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseCatalogue } from "#catalogue/load.ts";
-import { loneSurrogates, spareCacheMarks, withoutFields } from "#dialects/repairs/omitted-fields.ts";
+import { loneSurrogates, spareCacheMarks, textLists, withoutFields } from "#dialects/repairs/omitted-fields.ts";
 import { refusedFieldsOf } from "#dialects/repairs/refused-fields.ts";
 import { repairOf } from "#dialects/repairs/repairs.ts";
 import { strictnessOf, upstreamRules } from "#dialects/repairs/strict-upstreams.ts";
@@ -45,6 +45,11 @@ test("fields are removed where they are, and every other byte stays", () => {
       '{"max_completion_tokens":9,"max_tokens":8}',
       ["max_tokens=>max_completion_tokens"],
       '{"max_completion_tokens":9}',
+    ],
+    [
+      '{"messages":[{"content": [ {"type":"text","text":"a"}, {"type":"text","text":"b"} ]},{"content":"c"},{"content":[{"type":"text","text":"d"},{"type":"image_url"}]},{"content":null}]}',
+      [textLists],
+      '{"messages":[{"content": "a\\n\\nb"},{"content":"c"},{"content":[{"type":"text","text":"d"},{"type":"image_url"}]},{"content":null}]}',
     ],
     ['{"n":1}', ["max_tokens=>max_completion_tokens"], '{"n":1}'],
     ['{"tools": [ ],"n":1}', ["tools=[]"], '{"n":1}'],
@@ -376,6 +381,28 @@ test("the refused field is found in the errors of real upstreams", () => {
         },
       },
       ["metadata"],
+      false,
+    ],
+    // https://github.com/BerriAI/litellm/issues/6642, https://github.com/OpenHands/OpenHands/issues/4643
+    ...[
+      "Failed to deserialize the JSON body into the target type: messages[2]: invalid type: sequence, expected a string at line 1 column 13946",
+      "'messages.0' : for 'role:system' the following must be satisfied[('messages.0.content' : value must be a string)]",
+      { code: 20015, message: "Input should be a valid string", data: null },
+      {
+        detail: [
+          { type: "string_type", loc: ["body", "messages", 1, "content"], msg: "Input should be a valid string" },
+        ],
+      },
+    ].map((body): [string | object, string[], boolean] => [body, [textLists], true]),
+    ["Encrypted content is not supported with this model.", ["include"], true],
+    [
+      "Unsupported parameter: 'reasoning.effort' is not supported with this model.",
+      ["reasoning.effort", "output_config.effort"],
+      true,
+    ],
+    [
+      { code: "Client specified an invalid argument", error: "Argument not supported on this model: presencePenalty" },
+      ["presence_penalty", "generationConfig.presencePenalty"],
       false,
     ],
     ["Unrecognized request argument supplied: thinking", ["thinking"], true],
