@@ -76,7 +76,7 @@ const messagesDocument = "https://platform.claude.com/docs/en/api/messages/creat
 const geminiDocument = "https://ai.google.dev/api/generate-content#generationconfig";
 const vertex = { source: "https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference" };
 
-const mistral = { model: /mistral|ministral|codestral|devstral|pixtral/, models: "Mistral's" };
+const mistral = { model: /mi[sx]tral|ministral|codestral|devstral|pixtral|magistral/, models: "Mistral's" };
 const openai = { model: /(?:^|[/:.])(?:gpt-(?!oss)|o\d(?:-|$)|chatgpt)/, models: "OpenAI's" };
 const olderOpenai = { model: /(?:^|[/:.])(?:gpt-[34]|o\d(?:-|$)|chatgpt)/, models: "OpenAI's until o4 and GPT-4.1" };
 const glm = {

@@ -257,6 +257,10 @@ test("equal ids stay equal, a call keeps its result, and the rest of a long desc
     );
     assert.equal(messages[1].tool_calls[0].id, messages[2].tool_call_id);
   }
+  for (const model of ["mistral-large-4", "ministral-8b", "magistral-medium-latest", "mixtral-8x22b", "devstral-2"]) {
+    const { messages } = wire("anthropic-messages", asking.callId["anthropic-messages"]?.("toolu_1") ?? {}, model);
+    assert.match(messages[1].tool_calls[0].id, /^[A-Za-z0-9]{9}$/, model);
+  }
   const session = '{"device_id":"0f","account_uuid":"","session_id":"5e2b6f50-57dc-4d07-b6ef-5a6b09dfd3e1"}'.padEnd(
     190,
     " ",
