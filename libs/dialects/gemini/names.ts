@@ -12,6 +12,8 @@ const opaque = new Set([
   "parametersJsonSchema",
   "responseSchema",
   "responseJsonSchema",
+  "_responseJsonSchema",
+  "schema",
   "labels",
   "partMetadata",
 ]);

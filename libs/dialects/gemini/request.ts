@@ -3,7 +3,16 @@
  * https://ai.google.dev/api/generate-content
  */
 
-import { isObject, type JsonObject, jsonBytesOf, listOf, objectOf, someOf, textOf } from "#wire/json/parse.ts";
+import {
+  isObject,
+  isPresent,
+  type JsonObject,
+  jsonBytesOf,
+  listOf,
+  objectOf,
+  someOf,
+  textOf,
+} from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import {
   neutralRequest,
@@ -26,7 +35,7 @@ import { readSchema } from "../schema/read.ts";
 import { decodeContents, decodeSystem, encodeConversation } from "./contents.ts";
 import { enumMimeType, enumObjectSchemaOf } from "./enum.ts";
 import { jsonSchemaOf } from "./google-schema.ts";
-import { camelOf, pathOf } from "./names.ts";
+import { camelOf, enumNameOf, pathOf } from "./names.ts";
 import { detailOf, dialect } from "./parts.ts";
 import { statefulFieldIn } from "./stateless.ts";
 import { decodeToolChoice, decodeTools, encodeTools, hostedIn } from "./tools.ts";
@@ -115,7 +124,10 @@ export const refusedFields: RefusedFields = [
         ["TEXT", "IMAGE", "MODALITY_UNSPECIFIED"].includes(String(modality).toUpperCase()),
       ),
   ],
-  ["responseFormat", isEmpty],
+  [
+    "responseFormat",
+    (value) => Object.entries(objectOf(value)).every(([modality, format]) => modality === "text" || isEmpty(format)),
+  ],
   ["speechConfig", isEmpty],
   ["audioTranscriptionConfig", isEmpty],
 ];
@@ -163,7 +175,24 @@ function settingsOf({ serviceTier }: JsonObject, config: JsonObject): Settings {
   return Object.assign(settings, serviceTierIn(serviceTier, "serviceTier", geminiTierRefusal));
 }
 
-function formatOf({ responseMimeType: type, responseSchema, responseJsonSchema }: JsonObject): Settings["format"] {
+/** The newer field: https://ai.google.dev/api/generate-content#TextResponseFormat */
+function textFormatOf(format: JsonObject): Settings["format"] {
+  const path = "generationConfig.responseFormat.text";
+  const { mimeType, schema } = format;
+  // Such as application/json or APPLICATION_JSON.
+  const type = enumNameOf(mimeType).replace(/^.*[/_]/, "");
+  const isJson = type === "JSON" || (type === "" && isObject(schema));
+  if (isObject(schema) && isJson)
+    return { value: { kind: "schema", schema: jsonSchemaOf(schema) }, path: `${path}.schema` };
+  if (isJson) return { value: { kind: "json" }, path: `${path}.mimeType` };
+  return (type === "" || type === "PLAIN") && !isObject(schema) ? undefined : refuse(`${path}.mimeType`);
+}
+
+function formatOf(config: JsonObject): Settings["format"] {
+  const { responseMimeType: type, responseSchema, responseFormat } = config;
+  const { text } = objectOf(responseFormat);
+  if (isPresent(text)) return textFormatOf(objectOf(text));
+  const responseJsonSchema = config.responseJsonSchema ?? config._responseJsonSchema;
   if (textOf(type) !== undefined && type !== "text/plain" && type !== "application/json" && type !== enumMimeType)
     refuse("generationConfig.responseMimeType");
   const [schema, name] = responseJsonSchema

@@ -733,6 +733,31 @@ test("every field of the wrong type, out of range, missing or contradictory is n
   for (const [body, fault] of cases) assert.match(await faultOf(body), fault, JSON.stringify(body));
 });
 
+test("the format of an answer is read in Google's newer and older fields", () => {
+  const schema = { type: "object", properties: { a_b: { type: "string" } } };
+  const formatOf = (generationConfig: object) => decoded({ contents: hello, generationConfig }).settings.format?.value;
+  const ofSchema = { kind: "schema", schema };
+  const cases: [object, object | undefined][] = [
+    [{ responseFormat: { text: { mimeType: "application/json", schema } } }, ofSchema],
+    [{ response_format: { text: { mime_type: "APPLICATION_JSON", schema } } }, ofSchema],
+    [{ responseFormat: { text: { schema }, image: {} } }, ofSchema],
+    [{ responseFormat: { text: { mimeType: "APPLICATION_JSON" } } }, { kind: "json" }],
+    [{ responseFormat: { text: { mimeType: "TEXT_PLAIN" } } }, undefined],
+    [{ responseFormat: { text: {} } }, undefined],
+    [{ responseMimeType: "application/json", _responseJsonSchema: schema }, ofSchema],
+  ];
+  for (const [config, expected] of cases) assert.deepEqual(formatOf(config), expected, JSON.stringify(config));
+  for (const [responseFormat, field] of [
+    [{ text: { mimeType: "text/x.enum", schema } }, "responseFormat.text.mimeType"],
+    [{ text: { mimeType: "TEXT_PLAIN", schema } }, "responseFormat.text.mimeType"],
+    [{ audio: { mimeType: "audio/wav" } }, "responseFormat"],
+  ] as const)
+    assert.equal(
+      refusalOf(() => formatOf({ responseFormat })),
+      `generationConfig.${field}`,
+    );
+});
+
 test("a request that the schema accepts decodes or throws only Refusal", async () => {
   const value = fc.jsonValue({ maxDepth: 3 });
   const media = fc.record({
