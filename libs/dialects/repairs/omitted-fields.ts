@@ -29,15 +29,14 @@ const cacheMarksMax = 4;
  * lists; `tools.type=custom` is removed only with that value and `tools=[]` only without elements,
  * `max_tokens<=8192` lowers a greater number, `max_tokens=>max_completion_tokens` renames a member
  * of the body, and `reasoning_effort:="none"` sets one to a JSON value. `cache_control`,
- * `cache_control.…` and `prompt_cache_breakpoint` mean every place that has one. An object that
- * becomes empty is removed too. Time is linear in the bytes, for each path whose last name occurs
+ * `cache_control.…` and `prompt_cache_breakpoint` mean every place that has one; the names of
+ * `namedChanges` stand for those. An object that becomes empty is removed too. Time is linear in the bytes, for each path whose last name occurs
  * in them. Bytes that are not a JSON object stay.
  */
 export const withoutFields = (bytes: Buffer, paths: readonly string[]) =>
   paths.flatMap(placesOf).reduce((kept, path) => {
-    if (path === loneSurrogates) return withoutLoneSurrogates(kept);
-    if (path === spareCacheMarks) return withoutSpareCacheMarks(kept);
-    if (path === textLists) return withMembersAt(kept, ["messages", "content"], oneTextOf);
+    const named = namedChanges.get(path);
+    if (named !== undefined) return named(kept);
     const assigned = path.indexOf(":=");
     if (assigned > 0) return withValues(kept, { [path.slice(0, assigned)]: Buffer.from(path.slice(assigned + 2)) });
     const [old = "", renamed] = path.split("=>");
@@ -129,6 +128,13 @@ function oneTextOf(content: Buffer): Buffer {
   const isText = parts.every(({ type, text }) => type === "text" && typeof text === "string");
   return isText ? jsonBytesOf(parts.map(({ text }) => text).join("\n\n")) : content;
 }
+
+/** The changes that are more than those of one member. */
+const namedChanges: ReadonlyMap<string, (bytes: Buffer) => Buffer> = new Map([
+  [loneSurrogates, withoutLoneSurrogates],
+  [spareCacheMarks, withoutSpareCacheMarks],
+  [textLists, (bytes: Buffer) => withMembersAt(bytes, ["messages", "content"], oneTextOf)],
+]);
 
 /** Begins the path of a beta in the `anthropic-beta` header; alone, it means all betas. */
 export const betaPath = "anthropic-beta:";
