@@ -247,7 +247,8 @@ export function chatDelta(delta: JsonObject, produced: Produced): void {
   else
     for (const part of listOf(content)) {
       produced.text(objectOf(part).text);
-      for (const words of listOf(objectOf(part).thinking)) produced.thought(objectOf(words).text);
+      const { thinking: words, summary } = objectOf(part);
+      for (const one of [...listOf(words), ...listOf(summary)]) produced.thought(objectOf(one).text);
     }
   produced.text(refusal);
   const shown = textOf(thinking) ?? textOf(reasoning) ?? textOf(thought);

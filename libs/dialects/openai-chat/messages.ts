@@ -180,6 +180,7 @@ function partOf(part: JsonObject, path: string): Part {
       return imageOf(String(url), detail, own);
     }
     case "thinking":
+    case "reasoning":
       return { kind: "reasoning", text: "", path };
     case "input_audio":
       return audioOf(part.input_audio, path);

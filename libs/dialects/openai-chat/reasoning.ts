@@ -3,7 +3,9 @@
  * and many require them back: `reasoning_content`
  * (https://api-docs.deepseek.com/guides/thinking_mode), `reasoning` and `reasoning_details`
  * (https://openrouter.ai/docs/use-cases/reasoning-tokens), content parts of the type `thinking`
- * (https://docs.mistral.ai/capabilities/reasoning), and `extra_content` of a call
+ * (https://docs.mistral.ai/capabilities/reasoning) or `reasoning`
+ * (https://docs.databricks.com/aws/en/machine-learning/model-serving/query-reason-models), and
+ * `extra_content` of a call
  * (https://ai.google.dev/gemini-api/docs/thought-signatures).
  */
 import {
@@ -42,10 +44,10 @@ const placeholder = " ";
  * send the same fields back.
  */
 interface Companions {
-  /** The fields that had the readable text; `content` for parts of the type `thinking`. */
+  /** The fields that had the readable text, or the form of the parts of the content that had it. */
   in?: string[];
   fields?: JsonObject;
-  /** The signature of a part of the type `thinking`. */
+  /** The signature of a part of the content. */
   signature?: string;
   /** `extra_content` of the call that follows. */
   call?: JsonObject;
@@ -104,11 +106,16 @@ export class ReasoningReader {
   }
 
   #thinkingIn(content: readonly unknown[]): string | undefined {
-    const parts = content.map(objectOf).filter(({ type, thinking }) => type === "thinking" && Array.isArray(thinking));
-    if (parts.length === 0) return undefined;
-    this.#names.add("content");
-    for (const { signature } of parts) this.#signature = textOf(signature) ?? this.#signature;
-    return parts.flatMap(({ thinking }) => listOf(thinking).map(partTextOf)).join("");
+    const texts = content.map(objectOf).flatMap(({ type, thinking, summary, signature }) => {
+      const isSummary = type === "reasoning" && Array.isArray(summary);
+      if (!isSummary && !(type === "thinking" && Array.isArray(thinking))) return [];
+      this.#names.add(isSummary ? "summary" : "content");
+      const parts = listOf(isSummary ? summary : thinking).map(objectOf);
+      for (const one of [signature, ...parts.map((part) => part.signature)])
+        this.#signature = textOf(one) ?? this.#signature;
+      return parts.map(partTextOf);
+    });
+    return texts.length === 0 ? undefined : texts.join("");
   }
 }
 
@@ -177,7 +184,7 @@ const asSent = { requiresReasoning: false, signsCalls: false };
 /** The reasoning of an assistant's message as its fields. */
 export interface ReasoningFields {
   fields: JsonObject;
-  /** Parts of the type `thinking` that begin the content. */
+  /** Parts with reasoning that begin the content. */
   thinking: object[];
   /** `extra_content` of the calls, in their order; undefined for a call without. */
   ofCalls: (object | undefined)[];
@@ -222,6 +229,11 @@ export function reasoningFieldsOf(
           thinking: [{ type: "text", text }],
           signature: companions.signature,
         });
+      else if (name === "summary")
+        own.thinking.push({
+          type: "reasoning",
+          summary: [{ type: "summary_text", text, signature: companions.signature }],
+        });
       else add(name, text);
     for (const [name, value] of Object.entries(companions.fields ?? {}))
       own.fields[name] = joined(own.fields[name], value);
@@ -244,7 +256,7 @@ function companionsIn({ data }: Signature): Companions | undefined {
   return {
     in: listOf(names)
       .map(String)
-      .filter((name) => name === "content" || textFields.includes(name)),
+      .filter((name) => name === "content" || name === "summary" || textFields.includes(name)),
     fields: Object.fromEntries(Object.entries(objectOf(fields)).filter(([name]) => otherFields.includes(name))),
     ...defined({ signature: textOf(signature) }),
     ...(isObject(call) && { call }),
@@ -257,7 +269,7 @@ export function withoutReasoning(message: Buffer): Buffer {
   for (const name of [...textFields, ...otherFields]) kept = withMembers(kept, name, () => undefined);
   kept = withMembers(kept, "content", (content) =>
     withElements(content, (part) =>
-      /^(?:redacted_)?thinking$/.test(String(parsedObject(part)?.type)) ? undefined : part,
+      /^(?:(?:redacted_)?thinking|reasoning)$/.test(String(parsedObject(part)?.type)) ? undefined : part,
     ),
   );
   return withMembers(kept, "tool_calls", (calls) =>

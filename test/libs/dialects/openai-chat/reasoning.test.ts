@@ -40,6 +40,13 @@ const forms: Record<string, Json> = {
     ],
     tool_calls: [call],
   },
+  "parts of the type reasoning (Databricks)": {
+    content: [
+      { type: "reasoning", summary: [{ type: "summary_text", text: "Hm.", signature: "S" }] },
+      { type: "text", text: "Looking." },
+    ],
+    tool_calls: [call],
+  },
   "a signature of the call (Gemini)": {
     content: null,
     tool_calls: [{ ...call, extra_content: { google: { thought_signature: "G" } } }],

@@ -128,12 +128,18 @@ test("an error in x_groq ends a stream", () => {
   assert.notEqual(relay.error, undefined);
 });
 
+const summary = (text: string) => ({ type: "reasoning", summary: [{ type: "summary_text", text }] });
 const thinking = (text: string) => ({ type: "thinking", thinking: [{ type: "text", text }] });
 const reasoningForms: [string, Json, Json[]][] = [
   [
     "parts of the type thinking",
     { content: [thinking("Hm."), { type: "text", text: "Hi" }] },
     [{ content: [thinking("H")] }, { content: [thinking("m.")] }, { content: "Hi" }],
+  ],
+  [
+    "parts of the type reasoning",
+    { content: [summary("Hm."), { type: "text", text: "Hi" }] },
+    [{ content: [summary("H")] }, { content: [summary("m.")] }, { content: "Hi" }],
   ],
   [
     "reasoning_details alone",
