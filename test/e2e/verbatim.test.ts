@@ -100,7 +100,7 @@ test("a stream that breaks ends with an error, and never as a complete answer", 
     chunkText({ tool_calls: [{ index: 0, id: "c", type: "function", function: { name: "move", arguments: input } }] });
   const broken: string[] = [
     call('ta/tmp","amount":100').slice(0, -9),
-    "null",
+    "7",
     JSON.stringify({
       choices: [{ index: 0, delta: {}, finish_reason: "error", error: { code: 502, message: "theirs" } }],
     }),
