@@ -21,7 +21,7 @@ import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../
 import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
 import { openaiUsageOf } from "../openai/parts.ts";
 import { isErrorBody, upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
-import { countedUsage, tokensOf, type Units, type Usage } from "../usage.ts";
+import { countedUnits, countedUsage, plausible, tokensOf, type Units, type Usage } from "../usage.ts";
 import { clientCallIn, clientCallItem, clientTypeOf } from "./client-tools.ts";
 import { freeTextOf } from "./free-text.ts";
 import { dialect, thinkingTextOf } from "./items.ts";
@@ -227,10 +227,32 @@ function usageBodyOf(usage: Usage | undefined): object {
 }
 
 /** The usage in a response object; undefined if it has none. */
-export const usageOf = (response: JsonObject) =>
-  isObject(response.usage)
-    ? countedUsage(openaiUsageOf(response.usage, "input", "output", response, hostedUnitsOf(response)))
-    : undefined;
+export function usageOf(response: JsonObject): Usage | undefined {
+  const { usage, tool_usage: counted } = response;
+  if (!isObject(usage)) return undefined;
+  const own = countedUsage(openaiUsageOf(usage, "input", "output", response, hostedUnitsOf(response)));
+  const pictures = counted === undefined ? undefined : openaiUsageOf(objectOf(counted).image_gen, "input", "output");
+  return own === undefined || pictures === undefined ? own : withPictures(own, pictures);
+}
+
+/**
+ * The usage with that of the pictures that the upstream's own tool made, which the tokens of the
+ * answer do not contain: https://github.com/Wei-Shaw/sub2api/issues/4644
+ */
+function withPictures(usage: Usage, { inputTokens, outputTokens, units }: Usage): Usage {
+  const { imageInputTokens = 0, imageOutputTokens = 0 } = usage.units ?? {};
+  if (imageOutputTokens > 0) return usage;
+  return plausible({
+    ...usage,
+    inputTokens: usage.inputTokens + inputTokens,
+    outputTokens: usage.outputTokens + outputTokens,
+    ...countedUnits({
+      ...usage.units,
+      imageInputTokens: imageInputTokens + (units?.imageInputTokens ?? 0),
+      imageOutputTokens: units?.imageOutputTokens ?? outputTokens,
+    }),
+  });
+}
 
 /**
  * The tools that the upstream ran. `tool_usage` counts the searches that are billed; an upstream

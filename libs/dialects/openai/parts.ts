@@ -124,7 +124,7 @@ export function openaiUsageOf(
   value: unknown,
   input: "prompt" | "input",
   output: "completion" | "output",
-  { service_tier: serviceTier, model }: JsonObject,
+  { service_tier: serviceTier, model }: JsonObject = {},
   units: Units = none,
 ): Usage | undefined {
   if (!isObject(value)) return undefined;

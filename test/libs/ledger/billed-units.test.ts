@@ -346,6 +346,27 @@ const cases: [name: string, prices: Prices, usage: Usage | undefined, cost: stri
     "0.006",
   ],
   ["a ranking with a price per request", pricesOf({ perRequest: 0.002 }), ranking({ search_units: 3 }), "0.002"],
+  ...[{ output_tokens_details: { image_tokens: 7_024 } }, {}].map((details): (typeof cases)[number] => [
+    // https://github.com/Wei-Shaw/sub2api/issues/1999
+    `pictures that OpenAI's own tool made, ${Object.keys(details).length === 0 ? "without" : "with"} details`,
+    pricesOf({ inputPerMillion: 1, imageInputPerMillion: 8, outputPerMillion: 10, imageOutputPerMillion: 30 }),
+    responsesUsageOf({
+      output: [],
+      usage: { input_tokens: 1_820, output_tokens: 210, total_tokens: 2_030 },
+      tool_usage: {
+        image_gen: {
+          input_tokens: 300,
+          input_tokens_details: { image_tokens: 200, text_tokens: 100 },
+          output_tokens: 7_024,
+          total_tokens: 7_324,
+          ...details,
+        },
+        web_search: { num_requests: 0 },
+      },
+    }),
+    // 1,920 × 1 + 200 × 8 + 210 × 10 + 7,024 × 30
+    "0.21634",
+  ]),
   [
     "SGLang's reasoning is a part of the completion",
     pricesOf({ outputPerMillion: 10, reasoningPerMillion: 3 }),
