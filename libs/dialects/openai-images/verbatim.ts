@@ -111,11 +111,17 @@ class ImageWatcher extends Watcher {
   }
 }
 
+/**
+ * Without details the output is images, which cost more than text:
+ * https://github.com/BerriAI/litellm/issues/31142
+ */
 function usageOf(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
-  const { input_tokens: input, output_tokens: output, input_tokens_details: details } = objectOf(value);
+  const { input_tokens: input, output_tokens: output, ...details } = objectOf(value);
+  const { input_tokens_details: inputDetails, output_tokens_details: outputDetails = { image_tokens: output } } =
+    details;
   return plausible({
     ...plainUsageOf(tokensOf(input), tokensOf(output)),
-    ...modalitiesOf(objectOf(details), {}),
+    ...modalitiesOf(objectOf(inputDetails), objectOf(outputDetails)),
   });
 }

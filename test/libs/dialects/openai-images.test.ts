@@ -55,6 +55,7 @@ test("the images of an answer are counted, with the size and the quality of the 
   const reported = answerOf(',"size":"1024x1024","quality":"low","usage":{"input_tokens":5,"output_tokens":544}');
   assert.deepEqual(usageOf(imageAnswerOf(reported, { size: "auto", quality: "auto" })), {
     ...plainUsageOf(5, 544),
+    units: { imageOutputTokens: 544 },
     images: { count: 2, size: "1024x1024", quality: "low" },
   });
   const unknown = imageEventsOf(answerOf(""), "image_edit", { size: "auto", quality: "<any>" });

@@ -515,6 +515,24 @@ const cases: [name: string, prices: Prices, usage: Usage | undefined, cost: stri
     "0.0321",
   ],
   [
+    // https://github.com/BerriAI/litellm/issues/31142
+    "the output of an image model is images, where nothing says otherwise",
+    pricesOf({ inputPerMillion: 5, outputPerMillion: 10, imageOutputPerMillion: 30 }),
+    images({ input_tokens: 100, output_tokens: 1_000, total_tokens: 1_100 }),
+    "0.0305",
+  ],
+  [
+    "the text that an image model wrote costs as much as text",
+    pricesOf({ inputPerMillion: 5, outputPerMillion: 10, imageOutputPerMillion: 30 }),
+    images({
+      input_tokens: 100,
+      output_tokens: 1_000,
+      total_tokens: 1_100,
+      output_tokens_details: { image_tokens: 900, text_tokens: 100 },
+    }),
+    "0.0285",
+  ],
+  [
     "seconds of audio",
     pricesOf({ inputPerMillion: 4, perAudioSecond: 0.0001 }),
     audioUsageOf({ type: "duration", seconds: 60 }),
