@@ -1,7 +1,8 @@
 /**
  * This checkout and an earlier one at one Redis and one database: every combination, and an upgrade
  * under load that is taken back. `SLUICE_RELEASE` names the earlier commit, such as the last
- * release; by default it is the first that had this test, which every version of protocol 1 works with.
+ * release; by default it is the first that had this test, which every version of protocol 1 works
+ * with.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -193,15 +193,15 @@ const jpegData = Buffer.from([0xff, 0xd8, 0xff, 0xe0, 0, 16, 0x4a, 0x46]).toStri
 const textData = Buffer.from("hello there\n".repeat(20)).toString("base64");
 const pdfData = Buffer.from("%PDF-1.4\n").toString("base64");
 
-test("an image's type comes from its bytes, and bytes that are not an image are rejected by field, unless the upstream speaks the caller's format", async () => {
+test("an attachment's type comes from its bytes, and text in place of it is rejected by field, unless the upstream speaks the caller's format", async () => {
   await everyPair(async (caller, model, upstream) => {
     const { image, document, firstPart, text } = words[caller];
     for (const [part, seen] of [
       [image("image/jpeg", pngData), "image/png"],
       [image("image/png", jpegData), "image/jpeg"],
       [image("image/png", textData), undefined],
-      [image("image/png", pdfData), undefined],
-      [document("application/pdf", pngData), undefined],
+      [image("image/png", pdfData), "application/pdf"],
+      [document("application/pdf", pngData), "image/png"],
       [document("application/pdf", textData), undefined],
     ] as const) {
       const answer = await ask(caller, model, `${part},${text("hi")}`);
