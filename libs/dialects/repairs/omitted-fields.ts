@@ -30,8 +30,8 @@ const cacheMarksMax = 4;
  * `max_tokens<=8192` lowers a greater number, `max_tokens=>max_completion_tokens` renames a member
  * of the body, and `reasoning_effort:="none"` sets one to a JSON value. `cache_control`,
  * `cache_control.…` and `prompt_cache_breakpoint` mean every place that has one; the names of
- * `namedChanges` stand for those. An object that becomes empty is removed too. Time is linear in the bytes, for each path whose last name occurs
- * in them. Bytes that are not a JSON object stay.
+ * `namedChanges` stand for those. An object that becomes empty is removed too. Time is linear in
+ * the bytes, for each path whose last name occurs in them. Bytes that are not a JSON object stay.
  */
 export const withoutFields = (bytes: Buffer, paths: readonly string[]) =>
   paths.flatMap(placesOf).reduce((kept, path) => {
