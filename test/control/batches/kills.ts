@@ -47,6 +47,8 @@ export interface KillsResult {
 
 /** Lines that run at once. */
 export const concurrency = 32;
+/** How long the upstream takes for a line. */
+export const callMs = 60;
 
 /** https://en.wikipedia.org/wiki/Linear_congruential_generator */
 function randomOf(start: number): () => number {
@@ -129,7 +131,7 @@ async function startUpstream(calls: Map<string, number>, dialect: Dialect) {
     }
     const line = lineIn(JSON.parse(await text(request))) ?? "";
     calls.set(line, (calls.get(line) ?? 0) + 1);
-    await delay(60);
+    await delay(callMs);
     response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(answer(`answer to ${line}`)));
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
