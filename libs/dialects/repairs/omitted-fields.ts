@@ -1,4 +1,5 @@
 /** Removes fields that an upstream refuses from the bytes of a request; every other byte stays. */
+import { openBrace, openBracket } from "#wire/json/bytes.ts";
 import { jsonBytesOf, listOf, objectOf } from "#wire/json/parse.ts";
 import {
   type Change,
@@ -21,6 +22,7 @@ const markedPlaces = [
   "tools.",
   "tools.function.",
 ];
+const markPaths = markedPlaces.map((place) => `${place}cache_control`.split("."));
 /** https://platform.claude.com/docs/en/build-with-claude/prompt-caching#what-can-be-cached */
 const cacheMarksMax = 4;
 
@@ -28,9 +30,9 @@ const cacheMarksMax = 4;
  * The bytes without the fields at these paths: the names of members, separated by dots, through
  * lists; `tools.type=custom` is removed only with that value and `tools=[]` only without elements,
  * `max_tokens<=8192` lowers a greater number, `max_tokens=>max_completion_tokens` renames a member
- * of the body, and `reasoning_effort:="none"` sets one to a JSON value. `cache_control`,
- * `cache_control.…` and `prompt_cache_breakpoint` mean every place that has one; the names of
- * `namedChanges` stand for those. An object that becomes empty is removed too. Time is linear in
+ * of the body, and `reasoning_effort:="none"` sets one to a JSON value. `cache_control.…` and
+ * `prompt_cache_breakpoint` mean every place that has one; the names of `namedChanges` stand for
+ * those. An object that becomes empty is removed too. Time is linear in
  * the bytes, for each path whose last name occurs in them. Bytes that are not a JSON object stay.
  */
 export const withoutFields = (bytes: Buffer, paths: readonly string[]) =>
@@ -61,14 +63,13 @@ function withRenamed(bytes: Buffer, old: string, renamed: string): Buffer {
 }
 
 const placesOf = (path: string) =>
-  path === "cache_control" || path.startsWith("cache_control.")
+  path.startsWith("cache_control.")
     ? markedPlaces.map((place) => `${place}${path}`)
     : path === "prompt_cache_breakpoint"
       ? ["messages.content", "input.content", "input.output"].map((place) => `${place}.${path}`)
       : [path];
 
-const openBracket = 0x5b;
-const isObjectText = (bytes: Buffer) => bytes[0] === 0x7b;
+const isObjectText = (bytes: Buffer) => bytes[0] === openBrace;
 
 /** The bytes with the members at a path changed, through lists. */
 export function withMembersAt(bytes: Buffer, [name, ...others]: readonly string[], change: Change): Buffer {
@@ -82,19 +83,26 @@ export function withMembersAt(bytes: Buffer, [name, ...others]: readonly string[
   });
 }
 
+/** Stands for cache marks in every place. The path `cache_control` is that of the body alone. */
+export const cacheMarks = "cache marks";
+
+const withoutCacheMarks = (bytes: Buffer): Buffer =>
+  bytes.includes('"cache_control"')
+    ? markPaths.reduce((kept, path) => withMembersAt(kept, path, () => undefined), bytes)
+    : bytes;
+
 /** Stands for cache marks beyond the most that Anthropic takes: the earliest of the messages. */
 export const spareCacheMarks = "spare cache marks";
 
 function withoutSpareCacheMarks(bytes: Buffer): Buffer {
   if (!bytes.includes('"cache_control"')) return bytes;
-  const paths = markedPlaces.map((place) => `${place}cache_control`.split("."));
   let spare = -cacheMarksMax;
   const count: Change = (mark) => {
     if (isObjectText(mark)) spare++;
     return mark;
   };
-  for (const path of paths) withMembersAt(bytes, path, count);
-  return paths.reduce(
+  for (const path of markPaths) withMembersAt(bytes, path, count);
+  return markPaths.reduce(
     (kept, path) => withMembersAt(kept, path, (mark) => (isObjectText(mark) && spare-- > 0 ? undefined : mark)),
     bytes,
   );
@@ -132,6 +140,7 @@ function oneTextOf(content: Buffer): Buffer {
 /** The changes that are more than those of one member. */
 const namedChanges: ReadonlyMap<string, (bytes: Buffer) => Buffer> = new Map([
   [loneSurrogates, withoutLoneSurrogates],
+  [cacheMarks, withoutCacheMarks],
   [spareCacheMarks, withoutSpareCacheMarks],
   [textLists, (bytes: Buffer) => withMembersAt(bytes, ["messages", "content"], oneTextOf)],
 ]);

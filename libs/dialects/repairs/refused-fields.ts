@@ -4,7 +4,7 @@
  */
 import type { UpstreamError } from "../errors.ts";
 import { tokensMaxPaths } from "../neutral/tokens-max.ts";
-import { betaPath, loneSurrogates, spareCacheMarks, textLists } from "./omitted-fields.ts";
+import { betaPath, cacheMarks, loneSurrogates, spareCacheMarks, textLists } from "./omitted-fields.ts";
 
 /** The paths that may be removed (see omitted-fields.ts). */
 const paths = [
@@ -53,7 +53,6 @@ const paths = [
   "diagnostics",
   "messages.name",
   "parallel_tool_calls",
-  "cache_control",
 ];
 
 /**
@@ -76,6 +75,7 @@ const plainOf = (name: string) => name.replace(/[_-]/g, "").toLowerCase();
 const fields: ReadonlyMap<string, readonly string[]> = new Map([
   ...Map.groupBy(paths, (path) => plainOf(path.split(".").at(-1) as string)),
   ["outputconfig", ["output_config.effort"]],
+  ["cachecontrol", [cacheMarks]],
 ]);
 
 /** The field itself is refused, whatever its value. */

@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseCatalogue } from "#catalogue/load.ts";
-import { loneSurrogates, spareCacheMarks, textLists, withoutFields } from "#dialects/repairs/omitted-fields.ts";
+import {
+  cacheMarks,
+  loneSurrogates,
+  spareCacheMarks,
+  textLists,
+  withoutFields,
+} from "#dialects/repairs/omitted-fields.ts";
 import { refusedFieldsOf } from "#dialects/repairs/refused-fields.ts";
 import { repairOf } from "#dialects/repairs/repairs.ts";
 import { strictnessOf, upstreamRules } from "#dialects/repairs/strict-upstreams.ts";
@@ -56,8 +62,13 @@ test("fields are removed where they are, and every other byte stays", () => {
     ['{"tools":[{}]}', ["tools=[]"], '{"tools":[{}]}'],
     [
       '{"messages":[{"content":[{"text":"x","cache_control":{"type":"ephemeral"}}]}]}',
-      ["cache_control"],
+      [cacheMarks],
       '{"messages":[{"content":[{"text":"x"}]}]}',
+    ],
+    [
+      '{"cache_control":{"type":"ephemeral"},"system":[{"text":"s","cache_control":{"type":"ephemeral"}}],"messages":[{"content":[{"text":"x","cache_control":{"type":"ephemeral"}}]}]}',
+      strictnessOf("https://bedrock-mantle.us-east-1.api.aws/anthropic/v1").omits,
+      '{"system":[{"text":"s","cache_control":{"type":"ephemeral"}}],"messages":[{"content":[{"text":"x","cache_control":{"type":"ephemeral"}}]}]}',
     ],
     [
       '{"generationConfig":{"maxOutputTokens":70000}}',
@@ -414,8 +425,8 @@ test("the refused field is found in the errors of real upstreams", () => {
     ["Unrecognized request argument supplied: tools", undefined],
     ["Unknown parameter: 'reasoning'.", ["reasoning"], true],
     ["property 'chat_template_kwargs' is unsupported", ["chat_template_kwargs"], true],
-    ["property 'cache_control' is unsupported", ["cache_control"], true],
-    ["Unknown parameter: 'messages[0].content[0].cache_control'.", ["cache_control"], true],
+    ["property 'cache_control' is unsupported", [cacheMarks], true],
+    ["Unknown parameter: 'messages[0].content[0].cache_control'.", [cacheMarks], true],
     ["Invalid value for 'provider': no such provider.", undefined],
     ['Invalid JSON payload received. Unknown name "enable_thinking": Cannot find field.', ["enable_thinking"], true],
     [
