@@ -125,7 +125,7 @@ export interface WorkerEvents {
    */
   circuitBreakerOpened: { target: string; openMs: number };
   circuitBreakerClosed: { target: string };
-  /** The target answered without fields that it had refused, so later requests go without them. */
+  /** The target answered a repaired request, so later ones have these repairs at once. */
   repairsLearned: { attempt: AttemptInfo; call: CallInfo; repairs: readonly Repair[] };
   /** The answer is complete, or nobody waits for it any more. */
   upstreamCallEnded: {

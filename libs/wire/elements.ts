@@ -1,11 +1,10 @@
 /** Splits a JSON object into the elements of an array in it, within bounded memory. */
+import { backslash, closeBrace, closeBracket, comma, openBrace, openBracket, quote } from "./json/bytes.ts";
 import { Collector, type InputLine, isBlank, noBytes } from "./lines.ts";
 
 /** A part of a body: an element of the array at the path, or all other bytes. */
 export type BodyPart = ({ kind: "element" } & InputLine) | { kind: "rest"; bytes: Buffer };
 
-const [quote, backslash, comma] = [0x22, 0x5c, 0x2c];
-const [openBrace, closeBrace, openBracket, closeBracket] = [0x7b, 0x7d, 0x5b, 0x5d];
 const nameBytesMax = 256;
 
 /**

@@ -143,6 +143,12 @@ const detailsOf = (all: number, audio: number, images: number): object[] =>
     { modality: "IMAGE", tokenCount: images },
   ].filter(({ modality, tokenCount }) => modality === "TEXT" || tokenCount > 0);
 
+/** The error in a whole response or a chunk; undefined if it has none. */
+export const errorIn = (response: JsonObject): UpstreamError | undefined =>
+  isPresent(response.error) || (response.candidates === undefined && isErrorBody(response))
+    ? upstreamErrorOf(response)
+    : undefined;
+
 /**
  * Reads an answer, whole or in chunks: every chunk is a response with some of the parts. Events
  * have no names, and nothing marks the end.
@@ -158,8 +164,8 @@ export class GeminiDecoder extends EventDecoder {
   }
 
   protected override read(response: JsonObject): undefined {
-    if (isPresent(response.error) || (response.candidates === undefined && isErrorBody(response)))
-      return this.fail(upstreamErrorOf(response));
+    const error = errorIn(response);
+    if (error !== undefined) return this.fail(error);
     this.#searches = searchesIn(response, this.#searches);
     this.usage = usageOf(response.usageMetadata, this.#searches) ?? this.usage;
     if (isBlocked(response.promptFeedback)) {

@@ -24,7 +24,7 @@ import { unwrappedSignature, wrappedSignatureMark } from "../neutral/wrapped-sig
 import { failedWith, type Passing, VerbatimStream, Watcher, withMember } from "../relay/verbatim.ts";
 import { isErrorBody, upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Units, Usage } from "../usage.ts";
-import { failureIn, isBlocked, isFinish, searchesIn, usageOf } from "./answer.ts";
+import { errorIn, failureIn, isBlocked, isFinish, searchesIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
 import { bypass, bypassOf } from "./model-turn.ts";
 import { dialect } from "./parts.ts";
@@ -177,9 +177,9 @@ class GeminiWatcher extends Watcher {
   }
 
   look({ data: sent }: SseEvent, response: JsonObject, produced: Produced): Passing {
-    const { error, candidates: listed, promptFeedback, usageMetadata } = response;
-    if (isPresent(error) || (listed === undefined && isErrorBody(response)))
-      return failedWith(upstreamErrorOf(response));
+    const { candidates: listed, promptFeedback, usageMetadata } = response;
+    const error = errorIn(response);
+    if (error !== undefined) return failedWith(error);
     const candidates = listOf(listed).map(objectOf);
     const failure = failureIn(candidates);
     if (failure !== undefined) return failedWith(failure);

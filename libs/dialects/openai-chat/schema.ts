@@ -68,11 +68,13 @@ const partsOrText = (...types: string[]) => ({
   then: contentPart,
 });
 
+const namedOrNull = objectWith({ name: text }, "name");
+
 const toolCall = Type.Object(
   {
     ...optionalTexts("type", "id"),
-    function: optionalObject({ name: text }, "name"),
-    custom: optionalObject({ name: text }, "name"),
+    function: optional(namedOrNull),
+    custom: optional(namedOrNull),
   },
   {
     allOf: [when(isOrLacks("type", "function", null), "function"), when(has("type", "custom"), "custom")],
@@ -130,7 +132,7 @@ const tool = Type.Object(
 );
 
 const named = { type: "object", required: ["name"], properties: { name: text } };
-const namedTools = { function: objectWith({ name: text }, "name"), custom: objectWith({ name: text }, "name") };
+const namedTools = { function: namedOrNull, custom: namedOrNull };
 
 /** A mode, or an object with the members that its type requires. */
 const toolChoice = {

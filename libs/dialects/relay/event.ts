@@ -1,5 +1,6 @@
 /** The first step of reading a server-sent event, common to all dialects. */
 
+import { openBrace } from "#wire/json/bytes.ts";
 import { type JsonObject, parsedObject } from "#wire/json/parse.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import { markLengthMax } from "../bounds.ts";
@@ -19,7 +20,6 @@ const doneMark = /^"?\[DONE\]"?$/i;
 /** `null`: https://github.com/Kilo-Org/kilocode/pull/3083 */
 const keepAliveMark = /^[:[(<]?\s?(?:|null|ping|pong|keep[-_ ]?alive|heartbeat|(?:openrouter )?processing)[\])>]?$/i;
 const keepAliveName = /^(?:ping|pong|keep[-_]?alive|heartbeat)$/i;
-const openBrace = 0x7b;
 
 export function contentOf({ event, data }: SseEvent): EventContent {
   if (data[0] !== openBrace && data.length <= markLengthMax) {

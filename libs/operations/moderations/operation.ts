@@ -1,6 +1,6 @@
 /** Moderation of texts and images: https://platform.openai.com/docs/api-reference/moderations */
 import Type from "typebox";
-import { has, nullable, objectWith, optional, when, whenWith } from "#dialects/request-schema/schema-parts.ts";
+import { has, modelName, objectWith, optional, when, whenWith } from "#dialects/request-schema/schema-parts.ts";
 import { promptsIn } from "../completions/prompts.ts";
 import { plainDemandOf } from "../demand.ts";
 import type { Operation } from "../operation.ts";
@@ -22,7 +22,7 @@ const part = {
 };
 
 const moderationRequestSchema = Type.Object({
-  model: optional(nullable("string", { minLength: 1, maxLength: 256 })),
+  model: optional({ ...modelName, type: ["string", "null"] }),
   input: Type.Unsafe<unknown>({
     type: ["string", "array"],
     minLength: 1,

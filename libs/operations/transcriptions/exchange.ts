@@ -5,6 +5,7 @@
 
 import { audioUsageOf, transcriptStreamOf } from "#dialects/openai/audio.ts";
 import { formOf } from "#wire/form.ts";
+import { openBrace } from "#wire/json/bytes.ts";
 import { type JsonObject, parsedObject } from "#wire/json/parse.ts";
 import { type CallExchange, ownCall, refusedFor } from "../exchange.ts";
 import { errorIn, formRequestOf } from "../openai-call.ts";
@@ -48,7 +49,7 @@ const exchangeOf = (path: string): CallExchange<Context> => ({
   stream: transcriptStreamOf,
   read({ format, streams }, bytes) {
     if (textTypes[format] !== undefined) {
-      const answer = bytes[0] === 0x7b ? parsedObject(bytes) : undefined;
+      const answer = bytes[0] === openBrace ? parsedObject(bytes) : undefined;
       // Some servers ignore the format of a stream, and answer in JSON.
       if (answer === undefined || (!streams && answer.error === undefined))
         return {
