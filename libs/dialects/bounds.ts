@@ -6,6 +6,8 @@
 export const markLengthMax = 64;
 /** The most events without content that are held back. With one more, the answer is committed. */
 export const uncommittedEventsMax = 32;
+/** Patterns of events that no event of the stream matched; then no further one is made. */
+export const patternsMax = 8;
 /** Longer than any address; longer strings are taken as base64. */
 export const addressLengthMax = 16_384;
 /** Tools of one request: more than any upstream accepts. */

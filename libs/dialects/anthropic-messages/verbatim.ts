@@ -22,6 +22,7 @@ import { emptyAnswer, finishIn, isFailure, stoppedBy } from "../neutral/finish.t
 import { formatInstructionOf } from "../neutral/format-instruction.ts";
 import { messagesChunk, type Produced } from "../neutral/produced.ts";
 import { wrappedSignatureMark } from "../neutral/wrapped-signature.ts";
+import type { TextDelta } from "../relay/event-pattern.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher, withMember } from "../relay/verbatim.ts";
 import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../relay/verbatim-attachments.ts";
 import { withMembersAt, withoutFields } from "../repairs/omitted-fields.ts";
@@ -169,7 +170,7 @@ class MessagesWatcher extends Watcher {
       case "content_block_delta":
         messagesChunk(value, produced);
         if (objectOf(value.delta).partial_json) this.#wholeInput = undefined;
-        return relayed(type, data, true);
+        return { ...relayed(type, data, true), delta: textDeltaIn(objectOf(value.delta), type) };
       case "content_block_stop": {
         const input = this.#wholeInput;
         this.#wholeInput = undefined;
@@ -226,6 +227,15 @@ function withUsage(bytes: Buffer, usage?: Usage): Buffer {
 }
 
 /** The event with its name, which the vendor's clients need, even if the upstream left it out. */
+/** The text of a delta that has nothing else. */
+function textDeltaIn(delta: JsonObject, name: string): TextDelta | undefined {
+  const { type: _, ...members } = delta;
+  const [kind, ...others] = Object.keys(members);
+  const text = textOf(delta[kind ?? ""]);
+  if (text === undefined || others.length > 0 || (kind !== "text" && kind !== "thinking")) return undefined;
+  return { text, isThought: kind === "thinking", name, edits: [] };
+}
+
 const relayed = (type: string | undefined, data: Buffer, content: boolean) => ({
   kind: "relay" as const,
   bytes: eventBytesOf(type, data),

@@ -3,7 +3,7 @@
  * stay unchanged except for the model's name.
  */
 
-import { type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
+import { type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import {
   type Edit,
   isEmptyArray,
@@ -22,6 +22,7 @@ import type { AnswerIdentity, Framing, StreamRelay, Target, Verbatim, WholeAnswe
 import { emptyAnswer, finishIn, reasonIn } from "../neutral/finish.ts";
 import { chatDelta, type Produced } from "../neutral/produced.ts";
 import { isWrappedSignature, wrappedSignatureMark } from "../neutral/wrapped-signature.ts";
+import type { TextDelta } from "../relay/event-pattern.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
 import { withMembersAt } from "../repairs/omitted-fields.ts";
 import { fittedSchema } from "../schema/tool-schemas.ts";
@@ -258,10 +259,13 @@ class ChatWatcher extends Watcher {
     const custom = this.#custom?.chunksFor(readable);
     if (custom !== undefined) return this.#passing(custom);
     if (readable !== value) return this.#passing([jsonOf(readable)]);
+    const edits = namedBy(data, value, this.#model);
+    const isQuiet = this.#custom === undefined && report === undefined && !this.finished && !choices.some(isEnded);
     return {
       kind: "relay",
-      bytes: eventBytesOf(undefined, data, namedBy(data, value, this.#model)),
+      bytes: eventBytesOf(undefined, data, edits),
       content: this.#committed,
+      delta: isQuiet && deltas.length === 1 ? textDeltaIn(deltas[0] as JsonObject, edits) : undefined,
     };
   }
 
@@ -337,6 +341,16 @@ const namedBy = (bytes: Buffer, parsed: JsonObject, by: Buffer): Edit[] =>
 
 /** True if a choice has a reason for its end. */
 const isEnded = ({ finish_reason: reason }: JsonObject) => reasonIn(reason) !== undefined;
+
+/** The text of a delta that has nothing else. */
+function textDeltaIn(delta: JsonObject, edits: readonly Edit[]): TextDelta | undefined {
+  const [name, ...others] = Object.keys(delta).filter((key) => isContent(key, delta[key]));
+  const text = name === undefined || others.length > 0 ? undefined : textOf(delta[name]);
+  if (text === undefined || name === undefined || !textNames.includes(name)) return undefined;
+  return { text, isThought: name !== "content", edits };
+}
+
+const textNames = ["content", "reasoning_content", "reasoning"];
 
 /** True if a message or a delta has more than the role that opens an answer. */
 const hasContent = (delta: JsonObject) => Object.keys(delta).some((name) => isContent(name, delta[name]));

@@ -172,14 +172,19 @@ class ResponsesWatcher extends Watcher {
         const { type: kind } = objectOf(value.item);
         return this.#relay(event, typeof kind === "string" && !quietItems.includes(kind));
       }
+      case "response.output_text.delta": {
+        const text = this.#custom === undefined ? textOf(value.delta) : undefined;
+        const delta = text === undefined ? undefined : { text, isThought: false, name: event.event, edits: [] };
+        return { ...this.#relay(event, true), delta };
+      }
       default:
         if (isForeignError(value, type)) return failedWith(upstreamErrorOf(value));
         return this.#relay(event, type?.endsWith(".done") === true || type?.endsWith(".delta") === true);
     }
   }
 
-  #relay(event: SseEvent, content: boolean): Passing {
-    return { kind: "relay", bytes: bytesOf(event), content };
+  #relay(event: SseEvent, content: boolean) {
+    return { kind: "relay" as const, bytes: bytesOf(event), content };
   }
 
   #named({ event, data }: SseEvent): SseEvent {

@@ -3,10 +3,10 @@
  * what identifies the answer. The dialect's watcher interprets the events.
  */
 
-import type { JsonObject } from "#wire/json/parse.ts";
+import { type JsonObject, parsedObject } from "#wire/json/parse.ts";
 import { chunksOf, type Edit, replaceSpans, withMembers } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
-import { uncommittedEventsMax } from "../bounds.ts";
+import { patternsMax, uncommittedEventsMax } from "../bounds.ts";
 import type { StreamRelay } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import type { RelayedText } from "../neutral/continuation.ts";
@@ -15,13 +15,15 @@ import { Produced } from "../neutral/produced.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { contentOf } from "./event.ts";
+import { EventPattern, type TextDelta } from "./event-pattern.ts";
 
 /**
  * The treatment of an event. `terminator` is the upstream's own end of its answer, `relay` any
- * other event.
+ * other event. With a `delta`, the watcher relays every event that differs only in this text in the
+ * same way, and counts nothing but the text.
  */
 export type Passing =
-  | { kind: "relay"; bytes: Buffer; content: boolean }
+  | { kind: "relay"; bytes: Buffer; content: boolean; delta?: TextDelta | undefined }
   | { kind: "terminator"; bytes: Buffer }
   | { kind: "hidden" }
   | Failed;
@@ -79,8 +81,12 @@ export class VerbatimStream implements StreamRelay {
   readonly #watcher: Watcher;
   #waiting: Buffer[] = [];
   #hasContent = false;
-  /** The data of the last event that is neither a keep-alive nor an error. */
-  #last: JsonObject | undefined;
+  /** The data of the last event that is neither a keep-alive nor an error; or its bytes. */
+  #last: JsonObject | Buffer | undefined;
+  /** That of the last event which added nothing but text. */
+  #pattern: EventPattern | undefined;
+  /** Patterns since one matched an event. */
+  #patterns = 0;
 
   constructor(watcher: Watcher) {
     this.#watcher = watcher;
@@ -104,15 +110,16 @@ export class VerbatimStream implements StreamRelay {
 
   get relayedText(): RelayedText | undefined {
     const text = this.produced.plain;
-    return text !== undefined && this.#last !== undefined && !this.finished ? { text, last: this.#last } : undefined;
+    const last = Buffer.isBuffer(this.#last) ? parsedObject(this.#last) : this.#last;
+    return text !== undefined && last !== undefined && !this.finished ? { text, last } : undefined;
   }
 
   push(event: SseEvent, out: Buffer[]): void {
-    if (this.ended || this.error !== undefined) return;
+    if (this.ended || this.error !== undefined || this.#repeats(event, out)) return;
     const content = contentOf(event);
     switch (content.kind) {
       case "value":
-        this.#pass(this.#watcher.look(event, content.value, this.produced), out);
+        this.#pass(this.#watcher.look(event, content.value, this.produced), { event, value: content.value }, out);
         if (content.value.type !== "ping" && this.error === undefined) this.#last = content.value;
         this.produced.report(this.#watcher.usage);
         return;
@@ -138,7 +145,30 @@ export class VerbatimStream implements StreamRelay {
     return this.finished || this.#hasContent;
   }
 
-  #pass(passing: Passing, out: Buffer[]): void {
+  /** Relays an event that differs from an earlier one only in its text. False if it does not. */
+  #repeats(event: SseEvent, out: Buffer[]): boolean {
+    const pattern = this.#pattern;
+    const text = pattern?.textIn(event);
+    if (pattern === undefined || text === undefined) return false;
+    this.#patterns = 0;
+    if (pattern.isThought) this.produced.thought(text);
+    else this.produced.plainText(text);
+    out.push(pattern.relayed(event.data));
+    this.#last = event.data;
+    return true;
+  }
+
+  #learn(event: SseEvent, value: JsonObject, delta: TextDelta | undefined): void {
+    if (delta === undefined || !this.committed) this.#pattern = undefined;
+    else if (this.#patterns < patternsMax) {
+      const pattern = EventPattern.of(event, value, delta, { head: headOf(delta.name), tail: eventEnd });
+      if (pattern === undefined) return;
+      this.#pattern = pattern;
+      this.#patterns++;
+    }
+  }
+
+  #pass(passing: Passing, { event, value }: { event: SseEvent; value: JsonObject }, out: Buffer[]): void {
     switch (passing.kind) {
       case "relay":
         this.#hasContent ||= passing.content;
@@ -147,6 +177,7 @@ export class VerbatimStream implements StreamRelay {
           this.#waiting.push(passing.bytes);
           if (passing.content || this.#waiting.length > uncommittedEventsMax) this.#commit(out);
         }
+        this.#learn(event, value, passing.delta);
         return;
       case "terminator":
         if (!this.#mayEnd) return;
@@ -191,13 +222,10 @@ export function eventBytesOf(name: string | undefined, data: Buffer, replacement
   const chunks = data.includes(lineFeed)
     ? [Buffer.from(replaceSpans(data, replacements).toString("utf8").replaceAll("\n", "\ndata: "))]
     : chunksOf(data, replacements);
-  return Buffer.concat([
-    ...(name === undefined ? [] : [Buffer.from(`event: ${name}\n`)]),
-    dataPrefix,
-    ...chunks,
-    eventEnd,
-  ]);
+  return Buffer.concat([headOf(name), ...chunks, eventEnd]);
 }
+
+const headOf = (name: string | undefined) => (name === undefined ? dataPrefix : Buffer.from(`event: ${name}\ndata: `));
 
 /**
  * The JSON object with the value of one member replaced, also where it is repeated. `path` leads to
