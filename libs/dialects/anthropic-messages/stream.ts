@@ -11,7 +11,7 @@ import { endingFor, endingWithCalls } from "../neutral/finish.ts";
 import { type BlockStart, type ContentEvent, endWith, type Finish, type Signature } from "../neutral/neutral.ts";
 import { unshownText } from "../neutral/unshown.ts";
 import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
-import { EventDecoder } from "../relay/event-decoder.ts";
+import { EventDecoder, type TextPlace } from "../relay/event-decoder.ts";
 import { isErrorBody } from "../upstream-errors/upstream-errors.ts";
 import { plainUsageOf, type Usage } from "../usage.ts";
 import {
@@ -65,6 +65,11 @@ export class MessagesDecoder extends EventDecoder {
 
   get usage(): Usage | undefined {
     return this.#usage.usage;
+  }
+
+  protected override textPlaceIn({ delta }: JsonObject): TextPlace | undefined {
+    const { type } = objectOf(delta);
+    return { holder: objectOf(delta), name: type === "thinking_delta" ? "thinking" : "text" };
   }
 
   protected override read(body: JsonObject, name: string | undefined): undefined {

@@ -136,6 +136,19 @@ export const chatIdOf = ({ id, continues }: AnswerContext) => continues?.id ?? `
 export const contentTextOf = (content: unknown) =>
   Array.isArray(content) ? textOf(content.map((part) => textOf(objectOf(part).text) ?? "").join("")) : textOf(content);
 
+/** False for a member of a message or a delta that adds nothing to the answer. */
+export const isContent = (name: string, value: unknown) =>
+  name !== "role" && isPresent(value) && value !== "" && !(Array.isArray(value) && value.length === 0);
+
+const textNames = ["content", "reasoning_content", "reasoning"];
+
+/** The member with the text of a delta that adds nothing else; undefined for another delta. */
+export function onlyTextIn(delta: JsonObject): string | undefined {
+  const [name, ...others] = Object.keys(delta).filter((key) => isContent(key, delta[key]));
+  const isOnly = name !== undefined && others.length === 0 && textNames.includes(name);
+  return isOnly && typeof delta[name] === "string" ? name : undefined;
+}
+
 /** The images of a message or a delta: beside its content, or among the parts of it. */
 export const picturesIn = ({ images, content }: JsonObject) =>
   [...listOf(images), ...(Array.isArray(content) ? content : [])].flatMap((value) => {

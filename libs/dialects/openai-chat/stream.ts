@@ -16,7 +16,7 @@ import {
   type Finish,
 } from "../neutral/neutral.ts";
 import { calledTool } from "../neutral/tools.ts";
-import { EventDecoder } from "../relay/event-decoder.ts";
+import { EventDecoder, type TextPlace } from "../relay/event-decoder.ts";
 import { countedUsage, type Usage } from "../usage.ts";
 import {
   callBodyOf,
@@ -27,6 +27,7 @@ import {
   failureIn,
   finishNameOf,
   imageBodyOf,
+  onlyTextIn,
   picturesIn,
   reasoningDetailsOf,
   reportIn,
@@ -52,6 +53,12 @@ export class ChatDecoder extends EventDecoder {
 
   get finished(): boolean {
     return this.#finish !== undefined;
+  }
+
+  protected override textPlaceIn({ choices }: JsonObject): TextPlace | undefined {
+    const holder = objectOf(objectOf(listOf(choices)[0]).delta);
+    const name = onlyTextIn(holder);
+    return name === undefined ? undefined : { holder, name };
   }
 
   protected override read(chunk: JsonObject): undefined {

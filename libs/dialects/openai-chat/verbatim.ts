@@ -3,7 +3,7 @@
  * stay unchanged except for the model's name.
  */
 
-import { type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import {
   type Edit,
   isEmptyArray,
@@ -27,7 +27,7 @@ import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from 
 import { withMembersAt } from "../repairs/omitted-fields.ts";
 import { fittedSchema } from "../schema/tool-schemas.ts";
 import { countedUsage, type Usage } from "../usage.ts";
-import { errorIn, failureIn, reportIn, usageOf } from "./answer.ts";
+import { errorIn, failureIn, isContent, onlyTextIn, reportIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
 import {
   CustomCalls,
@@ -265,8 +265,13 @@ class ChatWatcher extends Watcher {
       kind: "relay",
       bytes: eventBytesOf(undefined, data, edits),
       content: this.#committed,
-      delta: isQuiet && deltas.length === 1 ? textDeltaIn(deltas[0] as JsonObject, edits) : undefined,
+      delta: isQuiet && deltas.length === 1 ? this.#textDeltaIn(deltas[0] as JsonObject, edits) : undefined,
     };
+  }
+
+  #textDeltaIn(delta: JsonObject, edits: readonly Edit[]): TextDelta | undefined {
+    const name = onlyTextIn(delta);
+    return name === undefined ? undefined : { text: String(delta[name]), isThought: name !== "content", edits };
   }
 
   /**
@@ -342,22 +347,5 @@ const namedBy = (bytes: Buffer, parsed: JsonObject, by: Buffer): Edit[] =>
 /** True if a choice has a reason for its end. */
 const isEnded = ({ finish_reason: reason }: JsonObject) => reasonIn(reason) !== undefined;
 
-/** The text of a delta that has nothing else. */
-function textDeltaIn(delta: JsonObject, edits: readonly Edit[]): TextDelta | undefined {
-  const [name, ...others] = Object.keys(delta).filter((key) => isContent(key, delta[key]));
-  const text = name === undefined || others.length > 0 ? undefined : textOf(delta[name]);
-  if (text === undefined || name === undefined || !textNames.includes(name)) return undefined;
-  return { text, isThought: name !== "content", edits };
-}
-
-const textNames = ["content", "reasoning_content", "reasoning"];
-
 /** True if a message or a delta has more than the role that opens an answer. */
 const hasContent = (delta: JsonObject) => Object.keys(delta).some((name) => isContent(name, delta[name]));
-
-const isContent = (name: string, value: unknown) =>
-  name !== "role" &&
-  value !== null &&
-  value !== undefined &&
-  value !== "" &&
-  !(Array.isArray(value) && value.length === 0);

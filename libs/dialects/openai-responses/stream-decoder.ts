@@ -5,7 +5,7 @@
 
 import { type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { endWith, eventsOf } from "../neutral/neutral.ts";
-import { EventDecoder } from "../relay/event-decoder.ts";
+import { EventDecoder, type TextPlace } from "../relay/event-decoder.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { blocksOf, failureIn, finishOf, isForeignError, otherEnd, usageOf } from "./answer.ts";
@@ -26,6 +26,10 @@ export class ResponsesDecoder extends EventDecoder {
   #lastIndex = 0;
   #called = false;
   #anyBlock = false;
+
+  protected override textPlaceIn(event: JsonObject): TextPlace | undefined {
+    return { holder: event, name: "delta" };
+  }
 
   protected override read(event: JsonObject, name: string | undefined): undefined {
     event.type ??= name;

@@ -1,6 +1,6 @@
 /** The common part of all decoders of server-sent events. */
 
-import type { JsonObject } from "#wire/json/parse.ts";
+import { type JsonObject, textOf } from "#wire/json/parse.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { StreamDecoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
@@ -9,6 +9,13 @@ import type { AnswerEvent } from "../neutral/neutral.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { contentOf } from "./event.ts";
+import { EventPatterns } from "./event-pattern.ts";
+
+/** The text of an event is the member `name` of `holder`, a part of the event's data. */
+export interface TextPlace {
+  holder: JsonObject;
+  name: string;
+}
 
 export abstract class EventDecoder implements StreamDecoder {
   malformedEvents = 0;
@@ -16,14 +23,23 @@ export abstract class EventDecoder implements StreamDecoder {
   protected over = false;
   /** The neutral events of the upstream's event that is being read. */
   protected readonly events: AnswerEvent[] = [];
+  readonly #patterns = new EventPatterns();
+  /** The data of the event that made the pattern. */
+  #value: JsonObject = {};
+  #place: TextPlace | undefined;
 
   abstract readonly finished: boolean;
   abstract readonly usage: Usage | undefined;
   /** `name` is the event's name, if it has one. */
   protected abstract read(value: JsonObject, name: string | undefined): undefined;
 
+  /** Where an event has its text; undefined for one without. */
+  protected textPlaceIn(_value: JsonObject): TextPlace | undefined {
+    return undefined;
+  }
+
   push(event: SseEvent): AnswerEvent[] {
-    if (!this.over) this.#read(event);
+    if (!this.over && !this.#repeats(event)) this.#read(event);
     return this.events.splice(0);
   }
 
@@ -32,11 +48,34 @@ export abstract class EventDecoder implements StreamDecoder {
     return this.events.splice(0);
   }
 
+  /**
+   * Reads an event that differs from an earlier one only in its text, without parsing it. False if
+   * it does not.
+   */
+  #repeats(event: SseEvent): boolean {
+    const pattern = this.#patterns.match(event);
+    if (pattern === undefined || this.#place === undefined) return false;
+    this.#place.holder[this.#place.name] = pattern.text;
+    this.read(this.#value, event.event);
+    return true;
+  }
+
+  #readValue(event: SseEvent, value: JsonObject): void {
+    const place = this.textPlaceIn(value);
+    const text = textOf(place?.holder[place.name]);
+    this.read(value, event.event);
+    if (this.#patterns.learn(event, value, text === undefined ? undefined : { text, isThought: false, edits: [] })) {
+      this.#value = value;
+      this.#place = place;
+    }
+  }
+
   #read(event: SseEvent): undefined {
     const content = contentOf(event);
     switch (content.kind) {
       case "value":
-        return this.read(content.value, event.event);
+        this.#readValue(event, content.value);
+        return;
       case "error":
         return this.fail(this.errorOf(content.body));
       case "done":

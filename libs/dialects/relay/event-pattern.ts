@@ -7,6 +7,7 @@ import { backslash, quote } from "#wire/json/bytes.ts";
 import type { JsonObject } from "#wire/json/parse.ts";
 import { type Edit, memberSpansOf, replaceSpans, type Span } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
+import { patternsMax } from "../bounds.ts";
 
 /** An event that adds nothing but this text, however it is relayed. */
 export interface TextDelta {
@@ -26,14 +27,51 @@ const numberName = "sequence_number";
 const digitsMax = 15;
 const lineFeed = 0x0a;
 const [zero, nine] = [0x30, 0x39];
+const nothing = Buffer.alloc(0);
+const dataName = Buffer.from("data: ");
+
+/** The bytes before and after the data of an event that a caller receives. */
+export const eventHeadOf = (name: string | undefined) =>
+  name === undefined ? dataName : Buffer.from(`event: ${name}\ndata: `);
+export const eventTail = Buffer.from("\n\n");
 
 /** A value that differs from event to event: digits, or the text between two quotes. */
 interface Gap extends Span {
   isNumber: boolean;
 }
 
+/** The pattern of the last event of a stream that added nothing but text. */
+export class EventPatterns {
+  #pattern: EventPattern | undefined;
+  /** Patterns since one matched an event. */
+  #unused = 0;
+
+  /** The pattern, if the event is one of it: `text` and `relayed` are then that event's. */
+  match(event: SseEvent): EventPattern | undefined {
+    const pattern = this.#pattern;
+    if (pattern?.matches(event) !== true) return undefined;
+    this.#unused = 0;
+    return pattern;
+  }
+
+  /**
+   * An event that did not match was read. Without a `delta` no event matches until the next call.
+   * With one, those match that differ only in its text, or, if its text cannot be located, those
+   * that did before. True if the pattern is that of this event.
+   */
+  learn(event: SseEvent, value: JsonObject, delta: TextDelta | undefined): boolean {
+    if (delta === undefined) this.#pattern = undefined;
+    const mayMake = delta !== undefined && this.#unused < patternsMax;
+    const pattern = mayMake ? EventPattern.of(event, value, delta) : undefined;
+    if (pattern === undefined) return false;
+    this.#pattern = pattern;
+    this.#unused++;
+    return true;
+  }
+}
+
 /** The bytes of an event around its gaps. */
-export class EventPattern {
+class EventPattern {
   readonly isThought: boolean;
   readonly #name: string | undefined;
   readonly #gaps: readonly Gap[];
@@ -42,8 +80,9 @@ export class EventPattern {
   readonly #incoming: readonly Buffer[];
   readonly #outgoing: readonly Buffer[];
   readonly #outgoingBytes: number;
-  /** The gaps of the last event that matched. */
+  /** The gaps of the last event. */
   readonly #spans: Span[];
+  #data: Buffer = nothing;
 
   private constructor(
     name: string | undefined,
@@ -61,15 +100,13 @@ export class EventPattern {
   }
 
   /**
-   * The pattern of an event whose data is this value; a caller receives `head` before the data, and
-   * `tail` after it. Undefined if the text cannot be located by its bytes alone: it, or
-   * another string, has an escape, or the same string occurs twice.
+   * The pattern of an event whose data is this value. Undefined if the text cannot be located by
+   * its bytes alone: it, or another string, has an escape, or the same string occurs twice.
    */
   static of(
     { event, data }: SseEvent,
     value: JsonObject,
-    { text, isThought, edits }: TextDelta,
-    { head, tail }: { head: Buffer; tail: Buffer },
+    { text, isThought, name, edits }: TextDelta,
   ): EventPattern | undefined {
     if (data.includes(backslash) || data.includes(lineFeed)) return undefined;
     const textGap = stringGapOf(data, text);
@@ -87,31 +124,39 @@ export class EventPattern {
     const parts = partsOf(data, gaps, edits);
     if (parts === undefined) return undefined;
     const [first, ...rest] = parts.outgoing as [Buffer, ...Buffer[]];
-    const outgoing = [Buffer.concat([head, first]), ...rest];
-    outgoing.push(Buffer.concat([outgoing.pop() as Buffer, tail]));
+    const outgoing = [Buffer.concat([eventHeadOf(name), first]), ...rest];
+    outgoing.push(Buffer.concat([outgoing.pop() as Buffer, eventTail]));
     return new EventPattern(event, gaps, { ...parts, outgoing, textPlace: gaps.indexOf(textGap), isThought });
   }
 
-  /** The text that the event adds; undefined if it is not one of this pattern. */
-  textIn({ event, data }: SseEvent): string | undefined {
-    if (event !== this.#name) return undefined;
+  /** Whether the event is one of this pattern. */
+  matches({ event, data }: SseEvent): boolean {
+    if (event !== this.#name) return false;
+    this.#data = data;
     let at = 0;
     for (let place = 0; ; place++) {
       const part = this.#incoming[place] as Buffer;
       const start = at + part.length;
-      if (start > data.length || part.compare(data, at, start) !== 0) return undefined;
+      if (start > data.length || part.compare(data, at, start) !== 0) return false;
       const gap = this.#gaps[place];
-      if (gap === undefined) return start === data.length ? this.#text(data) : undefined;
+      if (gap === undefined) return start === data.length;
       at = gap.isNumber ? endOfDigits(data, start) : endOfText(data, start);
-      if (at === start) return undefined;
+      if (at === start) return false;
       const span = this.#spans[place] as Span;
       span.start = start;
       span.end = at;
     }
   }
 
-  /** The bytes that a caller receives of the event that `textIn` read last. */
-  relayed(data: Buffer): Buffer {
+  /** The text of the event that matched last. */
+  get text(): string {
+    const { start, end } = this.#spans[this.#textPlace] as Span;
+    return this.#data.toString("utf8", start, end);
+  }
+
+  /** The bytes that a caller receives of the event that matched last. */
+  get relayed(): Buffer {
+    const data = this.#data;
     let size = this.#outgoingBytes;
     for (const { start, end } of this.#spans) size += end - start;
     const bytes = Buffer.allocUnsafe(size);
@@ -122,11 +167,6 @@ export class EventPattern {
       if (span !== undefined) at += data.copy(bytes, at, span.start, span.end);
     }
     return bytes;
-  }
-
-  #text(data: Buffer): string {
-    const { start, end } = this.#spans[this.#textPlace] as Span;
-    return data.toString("utf8", start, end);
   }
 }
 

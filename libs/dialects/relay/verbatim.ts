@@ -6,7 +6,7 @@
 import { type JsonObject, parsedObject } from "#wire/json/parse.ts";
 import { chunksOf, type Edit, replaceSpans, withMembers } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
-import { patternsMax, uncommittedEventsMax } from "../bounds.ts";
+import { uncommittedEventsMax } from "../bounds.ts";
 import type { StreamRelay } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import type { RelayedText } from "../neutral/continuation.ts";
@@ -15,7 +15,7 @@ import { Produced } from "../neutral/produced.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { contentOf } from "./event.ts";
-import { EventPattern, type TextDelta } from "./event-pattern.ts";
+import { EventPatterns, eventHeadOf, eventTail, type TextDelta } from "./event-pattern.ts";
 
 /**
  * The treatment of an event. `terminator` is the upstream's own end of its answer, `relay` any
@@ -83,10 +83,7 @@ export class VerbatimStream implements StreamRelay {
   #hasContent = false;
   /** The data of the last event that is neither a keep-alive nor an error; or its bytes. */
   #last: JsonObject | Buffer | undefined;
-  /** That of the last event which added nothing but text. */
-  #pattern: EventPattern | undefined;
-  /** Patterns since one matched an event. */
-  #patterns = 0;
+  readonly #patterns = new EventPatterns();
 
   constructor(watcher: Watcher) {
     this.#watcher = watcher;
@@ -118,11 +115,18 @@ export class VerbatimStream implements StreamRelay {
     if (this.ended || this.error !== undefined || this.#repeats(event, out)) return;
     const content = contentOf(event);
     switch (content.kind) {
-      case "value":
-        this.#pass(this.#watcher.look(event, content.value, this.produced), { event, value: content.value }, out);
+      case "value": {
+        const passing = this.#watcher.look(event, content.value, this.produced);
+        this.#pass(passing, out);
+        this.#patterns.learn(
+          event,
+          content.value,
+          passing.kind === "relay" && this.committed ? passing.delta : undefined,
+        );
         if (content.value.type !== "ping" && this.error === undefined) this.#last = content.value;
         this.produced.report(this.#watcher.usage);
         return;
+      }
       case "error":
         this.error = this.#watcher.errorOf(content.body);
         return;
@@ -147,28 +151,16 @@ export class VerbatimStream implements StreamRelay {
 
   /** Relays an event that differs from an earlier one only in its text. False if it does not. */
   #repeats(event: SseEvent, out: Buffer[]): boolean {
-    const pattern = this.#pattern;
-    const text = pattern?.textIn(event);
-    if (pattern === undefined || text === undefined) return false;
-    this.#patterns = 0;
-    if (pattern.isThought) this.produced.thought(text);
-    else this.produced.plainText(text);
-    out.push(pattern.relayed(event.data));
+    const pattern = this.#patterns.match(event);
+    if (pattern === undefined) return false;
+    if (pattern.isThought) this.produced.thought(pattern.text);
+    else this.produced.plainText(pattern.text);
+    out.push(pattern.relayed);
     this.#last = event.data;
     return true;
   }
 
-  #learn(event: SseEvent, value: JsonObject, delta: TextDelta | undefined): void {
-    if (delta === undefined || !this.committed) this.#pattern = undefined;
-    else if (this.#patterns < patternsMax) {
-      const pattern = EventPattern.of(event, value, delta, { head: headOf(delta.name), tail: eventEnd });
-      if (pattern === undefined) return;
-      this.#pattern = pattern;
-      this.#patterns++;
-    }
-  }
-
-  #pass(passing: Passing, { event, value }: { event: SseEvent; value: JsonObject }, out: Buffer[]): void {
+  #pass(passing: Passing, out: Buffer[]): void {
     switch (passing.kind) {
       case "relay":
         this.#hasContent ||= passing.content;
@@ -177,7 +169,6 @@ export class VerbatimStream implements StreamRelay {
           this.#waiting.push(passing.bytes);
           if (passing.content || this.#waiting.length > uncommittedEventsMax) this.#commit(out);
         }
-        this.#learn(event, value, passing.delta);
         return;
       case "terminator":
         if (!this.#mayEnd) return;
@@ -210,8 +201,6 @@ export class VerbatimStream implements StreamRelay {
   }
 }
 
-const dataPrefix = Buffer.from("data: ");
-const eventEnd = Buffer.from("\n\n");
 const lineFeed = 0x0a;
 
 /**
@@ -222,10 +211,8 @@ export function eventBytesOf(name: string | undefined, data: Buffer, replacement
   const chunks = data.includes(lineFeed)
     ? [Buffer.from(replaceSpans(data, replacements).toString("utf8").replaceAll("\n", "\ndata: "))]
     : chunksOf(data, replacements);
-  return Buffer.concat([headOf(name), ...chunks, eventEnd]);
+  return Buffer.concat([eventHeadOf(name), ...chunks, eventTail]);
 }
-
-const headOf = (name: string | undefined) => (name === undefined ? dataPrefix : Buffer.from(`event: ${name}\ndata: `));
 
 /**
  * The JSON object with the value of one member replaced, also where it is repeated. `path` leads to

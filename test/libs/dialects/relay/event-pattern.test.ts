@@ -111,8 +111,17 @@ function outcomeOf({ dialect, request = {} }: Case, events: readonly SseEvent[])
   }
   const { outputTokens, reasoningTokens, parts, plain, reported } = stream.produced;
   const { error, finished, ended, settled, malformedEvents, usage, relayedText } = stream;
+  const decoder = codecs[dialect].streamDecoder();
+  const decoded = events.map((event) => decoder.push(event));
   return {
     last: out.at(-1),
+    read: {
+      last: decoded.at(-1),
+      finished: decoder.finished,
+      malformed: decoder.malformedEvents,
+      usage: decoder.usage,
+    },
+    end: decoder.end(),
     state: { error, finished, ended, settled, malformedEvents, usage, relayedText },
     counts: { outputTokens, reasoningTokens, parts, plain, reported },
   };
