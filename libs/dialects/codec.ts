@@ -9,7 +9,7 @@ import type { UpstreamError } from "./errors.ts";
 import type { Continuation, RelayedText } from "./neutral/continuation.ts";
 import type { ModelTraits } from "./neutral/model-traits.ts";
 import type { Answer, AnswerEvent, ContentEvent, Finish, NeutralRequest } from "./neutral/neutral.ts";
-import type { Produced } from "./neutral/produced.ts";
+import type { Produced, ProducedCounts } from "./neutral/produced.ts";
 import type { AttachmentFinder } from "./relay/verbatim-attachments.ts";
 import type { Repair } from "./repairs/repairs.ts";
 import type { Usage } from "./usage.ts";
@@ -177,8 +177,17 @@ export interface StreamRelay {
 
 /** The result of reading an upstream's whole answer. */
 export type WholeAnswer =
-  /** `finish` is absent for what does not end by a model's decision, and for an unknown reason. */
-  | { kind: "answer"; body: Buffer; usage: Usage | undefined; finish?: Finish | undefined }
+  /**
+   * `finish` is absent for what does not end by a model's decision, and for an unknown reason.
+   * `produced` are estimates in place of a usage that the upstream did not report.
+   */
+  | {
+      kind: "answer";
+      body: Buffer;
+      usage: Usage | undefined;
+      finish?: Finish | undefined;
+      produced?: ProducedCounts | undefined;
+    }
   | { kind: "error"; error: UpstreamError }
   | { kind: "malformed" };
 

@@ -34,6 +34,7 @@ ${line("reranker", "sim-rerank")}
 ${line("uncounted-reranker", "sim-rerank;usage=never")}
 ${line("completing", "sim-text;rate=0", "traits: { completions: true }, ")}
 ${line("conversing", "sim-text;rate=0")}
+${line("uncounted", "sim-text;rate=0;usage=never")}
 ${line("endless", "sim-text;rate=0;size=4096;tokens=5000;stall=20", "traits: { completions: true }, ")}
 `,
 });
@@ -135,4 +136,26 @@ test("a budget that speech has spent refuses more of it", async () => {
     client.audio.speech.create({ model: "speaker", input: "x".repeat(20), voice }),
     (error: InstanceType<typeof OpenAI.APIError>) => error.status === 429 && error.code === "insufficient_quota",
   );
+});
+
+test("an answer without a count is billed by its text, not by the most that its caller allowed", async () => {
+  const bound = { max_tokens: 50_000 };
+  const messages = [{ role: "user" as const, content: "hello" }];
+  const tokensIn = (text: string) => Math.floor(Buffer.byteLength(text) / 4);
+  const requests = {
+    chat: { path: "/chat/completions", model: "uncounted", messages },
+    messages: { path: "/messages", model: "uncounted", messages },
+    responses: { path: "/responses", model: "uncounted", input: "hello", max_output_tokens: 50_000, store: false },
+    completions: { path: "/completions", model: "uncounted", prompt: "hello" },
+  };
+  for (const [name, { path, ...fields }] of Object.entries(requests)) {
+    const body = "input" in fields ? fields : { ...fields, ...bound };
+    let text = "";
+    const spent = await spentOn(async (client) => {
+      const answer = (await client.post(path, { body })) as Record<string, never>;
+      text = JSON.stringify(answer).match(/"(?:text|content)":"([^"]+)"/)?.[1] ?? "";
+    });
+    assert.notEqual(text, "", name);
+    assert.equal(spent, Math.ceil(JSON.stringify(body).length / 4) + tokensIn(text), name);
+  }
 });

@@ -370,7 +370,7 @@ export interface Expected {
   pauses: readonly Span[];
   /** From the first target's last call to the second's; undefined when it is not asked. */
   second: Span | undefined;
-  billed: "answer" | "nothing" | "reservation" | "estimate";
+  billed: "answer" | "nothing" | "estimate";
   /** Until the caller has all that it gets, but for what an answer takes. */
   tookMs: Span;
 }
@@ -407,7 +407,7 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
   };
   switch (course.kind) {
     case "harmless":
-      return { ...alone(answered), ...(course.uncounted && { billed: streams ? "estimate" : "reservation" }) };
+      return { ...alone(answered), ...(course.uncounted && { billed: "estimate" }) };
     case "passed":
       return alone(errorOf(course.error));
     case "once":

@@ -79,19 +79,13 @@ export function complaintsOf(cell: Cell, played: Played, pace: Pace, secrets: re
       played.spent > 0 && played.spent < heard.reserved,
       true,
     );
-  else
-    same(
-      "what the budget lost",
-      played.spent.toFixed(9),
-      { answer: price, nothing: 0, reservation: heard.reserved }[expected.billed].toFixed(9),
-    );
+  else same("what the budget lost", played.spent.toFixed(9), { answer: price, nothing: 0 }[expected.billed].toFixed(9));
 
   checkWhole(cell, next.heard, (what, ...rest) => same(`next: ${what}`, ...rest));
   within("next: the caller's wait", next.heard.tookMs, [0, 0]);
   if (cell.row.recovers && !cell.row.blocks) same("next: calls of both targets", [next.first, next.second], [1, 0]);
   const answers = [...(expected.got.kind === "whole" ? [heard] : []), ...(asksSameModel(cell.row) ? [next.heard] : [])];
-  const isUncounted = expected.billed === "reservation" || expected.billed === "estimate";
-  const counted = isUncounted ? [] : answers.map(({ read }) => read?.usage);
+  const counted = expected.billed === "estimate" ? [] : answers.map(({ read }) => read?.usage);
   same("tokens counted", played.counted, {
     input: counted.reduce((sum, usage) => sum + (usage?.input ?? 0), 0),
     output: counted.reduce((sum, usage) => sum + (usage?.output ?? 0), 0),

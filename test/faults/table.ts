@@ -70,7 +70,7 @@ function callsText({ pauses }: Expected): string {
 const secondText = ({ second }: Expected) =>
   second === undefined ? "not" : second[1] === 0 ? "at once" : `after ${timeOf(second)}`;
 const billedText = ({ billed }: Expected) =>
-  ({ answer: "the answer", nothing: "nothing", reservation: "its reservation", estimate: "an estimate" })[billed];
+  ({ answer: "the answer", nothing: "nothing", estimate: "an estimate" })[billed];
 
 /** The text for whole and streamed answers, separately if they differ. */
 function bothWays([whole, streamed]: Ways, textOf: (expected: Expected) => string): string {
@@ -169,7 +169,7 @@ event and no terminator, unless the answer is resumed. A stream that waits for l
 The gateway does not wait for a Retry-After of more than five seconds: it calls the next target, or passes the Retry-After on to the caller (60 seconds at most). It does not
 use that credential at that target before the Retry-After is over (an hour at most).
 
-"Billed" is the amount taken from the caller's budget. Failed requests cost nothing. If an upstream does not report its usage, the reservation is billed, and
+"Billed" is the amount taken from the caller's budget. Failed requests cost nothing. If an upstream does not report its usage, an estimate by the answer is billed, and
 \`sluice_tokens_total\` counts nothing. In every cell the next request for the same model was answered at once by the first target, healthy again. If the fault persists or the
 target is blocked for a while, the next request was for another model at the same upstream.
 

@@ -42,7 +42,7 @@ export interface AnswerReader {
   /** Why the model stopped; undefined before that, and where nothing says so. */
   readonly finish?: Finish | undefined;
   /** The upstream's output so far; undefined for an answer that is not streamed. */
-  readonly produced?: ProducedCounts;
+  readonly produced?: ProducedCounts | undefined;
   /** Bytes of the answer that are kept until more arrives. */
   readonly bufferedBytes?: number;
   /** Events that could not be read. The answer fails if one of them may have carried content. */

@@ -2,6 +2,7 @@
 
 import type { WholeAnswer } from "#dialects/codec.ts";
 import type { Finish } from "#dialects/neutral/neutral.ts";
+import type { ProducedCounts } from "#dialects/neutral/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
 import { TaskTimeout } from "#service/task-thread.ts";
 import type { Reading } from "../preparation/exchange.ts";
@@ -20,6 +21,7 @@ const unreadInTime: FailedStep = {
 
 export class WholeReader implements AnswerReader {
   usage: Usage | undefined;
+  produced: ProducedCounts | undefined;
   finish: Finish | undefined;
   committed = false;
   readonly begun = true;
@@ -58,6 +60,7 @@ export class WholeReader implements AnswerReader {
   #stepOf(answer: WholeAnswer): AnswerStep {
     if (answer.kind === "answer") {
       this.usage = answer.usage;
+      this.produced = answer.produced;
       this.finish = answer.finish;
       this.committed = true;
     }

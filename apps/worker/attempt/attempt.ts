@@ -630,6 +630,7 @@ export class Attempt {
     else call.abortLater();
     this.#attachments.release();
     if (this.#callLog !== undefined) this.#logCall(call, "answered");
+    if (!call.streams && call.usage === undefined) this.#reports.reportGrowth(call);
     this.#frames.end({ usage: call.usage ?? null, model: call.model, source: this.#sourceOf(call) });
   }
 

@@ -15,7 +15,7 @@ export type SendFrame = (kind: AnswerKind, payload: Buffer) => void;
 export interface AnsweringCall {
   /** The catalogue's id of the model that answers. */
   readonly model: string;
-  /** Undefined for an answer that the upstream does not stream. */
+  /** Undefined for a whole answer whose upstream reports its usage. */
   readonly produced: ProducedCounts | undefined;
   readonly source: AnswerSource;
 }

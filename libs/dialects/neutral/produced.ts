@@ -226,6 +226,20 @@ export class Produced {
   }
 }
 
+/** The counts of a whole answer by its events, as plain data. */
+export function countsOf(events: readonly AnswerEvent[]): ProducedCounts {
+  const produced = new Produced();
+  for (const event of events) produced.event(event);
+  return plainCountsOf(produced);
+}
+
+/** The same counts as plain data, for another thread. */
+export const plainCountsOf = ({ outputTokens, reasoningTokens, reported }: Produced): ProducedCounts => ({
+  outputTokens,
+  reasoningTokens,
+  reported,
+});
+
 const tokensIn = (text: string) => Math.max(1, Math.floor(Buffer.byteLength(text) / bytesPerToken));
 
 /** A choice's delta in a chunk of OpenAI's chat-completions format. */

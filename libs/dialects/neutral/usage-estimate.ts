@@ -1,7 +1,4 @@
-/**
- * The usage that a caller sees where its upstream reports none, or not yet. It costs next to
- * nothing, and nobody is billed by it.
- */
+/** The usage that a caller sees where its upstream reports none, or not yet. */
 
 import { bytesPerToken, plainUsageOf, plausible, type Usage } from "../usage.ts";
 import type { NeutralRequest, Part } from "./neutral.ts";

@@ -8,7 +8,6 @@ import { codecs } from "#dialects/codecs.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { consistent } from "#dialects/neutral/consistent.ts";
 import {
-  type Answer,
   type AnswerEvent,
   eventsOf,
   foldedOf,
@@ -16,14 +15,13 @@ import {
   type NeutralRequest,
   type Settings,
 } from "#dialects/neutral/neutral.ts";
-import { Produced } from "#dialects/neutral/produced.ts";
+import { countsOf } from "#dialects/neutral/produced.ts";
 import { roughTokensOf, roughUsageOf } from "#dialects/neutral/usage-estimate.ts";
 import { customNamesIn } from "#dialects/openai/custom-calls.ts";
 import { foreignShapeOf } from "#dialects/openai-chat/foreign-shape.ts";
 import { withCallRules } from "#dialects/relay/call-rules.ts";
 import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/relay/repaired.ts";
 import { answersOf } from "#dialects/relay/stop-cutter.ts";
-import type { Usage } from "#dialects/usage.ts";
 import { isPresent, parsedObject } from "#wire/json/parse.ts";
 import { cutOf, ownBytesOf, resolveIn, unlessRefused } from "../conversation.ts";
 import {
@@ -50,7 +48,7 @@ export type AnswerReading =
 export const answerExchange: OperationExchange<AnswerReading> = {
   prepare,
   read(reading, bytes) {
-    if (reading.kind === "verbatim") return codecs[reading.dialect].verbatim.answer(bytes, reading.identity);
+    if (reading.kind === "verbatim") return verbatimAnswerOf(bytes, reading);
     const { from, to, context, body } = reading;
     return translatedAnswerOf(bytes, from, to, { ...context, body: parsedObject(Buffer.from(body)) ?? {} });
   },
@@ -130,6 +128,12 @@ const withoutThinking = ({
   ...settings
 }: Settings): Settings => settings;
 
+function verbatimAnswerOf(bytes: Buffer, { dialect, identity }: AnswerReading & { kind: "verbatim" }): WholeAnswer {
+  const answer = codecs[dialect].verbatim.answer(bytes, identity);
+  if (answer.kind !== "answer" || answer.usage !== undefined) return answer;
+  return { ...answer, produced: countsOf(codecs[dialect].decodeAnswer(parsedObject(bytes) ?? {})) };
+}
+
 export function translatedAnswerOf(
   bytes: Buffer,
   from: ConversationDialect,
@@ -155,12 +159,7 @@ export function wholeOf(
   if (answer === undefined) return { kind: "malformed" };
   if ("error" in answer) return { kind: "error", error: answer.error };
   const { usage, finish } = answer;
-  const shown = usage === undefined ? { ...answer, usage: unreportedUsageOf(answer, context) } : answer;
-  return { kind: "answer", body: Buffer.from(codecs[from].encodeAnswer(shown, context)), usage, finish };
-}
-
-function unreportedUsageOf(answer: Answer, context: AnswerContext): Usage {
-  const produced = new Produced();
-  for (const event of eventsOf(answer)) produced.event(event);
-  return roughUsageOf(context, produced);
+  const produced = usage === undefined ? countsOf(eventsOf(answer)) : undefined;
+  const shown = produced === undefined ? answer : { ...answer, usage: roughUsageOf(context, produced) };
+  return { kind: "answer", body: Buffer.from(codecs[from].encodeAnswer(shown, context)), usage, finish, produced };
 }

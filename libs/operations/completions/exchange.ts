@@ -9,11 +9,12 @@ import type { ConversationDialect } from "#dialects/dialect.ts";
 import { type RefusedFields, refuseFields } from "#dialects/neutral/caller-request.ts";
 import { consistent } from "#dialects/neutral/consistent.ts";
 import { refuse } from "#dialects/neutral/field-support.ts";
-import { foldedOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
+import { eventsOf, foldedOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
+import { countsOf, Produced, type ProducedCounts, plainCountsOf } from "#dialects/neutral/produced.ts";
 import { type RequestedAnswer, requestedAnswerIn, verbatimCompletions } from "#dialects/openai-chat/verbatim.ts";
 import { answersOf } from "#dialects/relay/stop-cutter.ts";
 import { TranslatedStream } from "#dialects/relay/translated.ts";
-import { type JsonObject, parsedObject } from "#wire/json/parse.ts";
+import { type JsonObject, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { cutOf, isConversation } from "../conversation.ts";
 import { type CallExchange, ownCall, refusedFor } from "../exchange.ts";
 import { CompletionEncoder, type CompletionHead, completionEventsOf, completionOf } from "./answer.ts";
@@ -47,13 +48,18 @@ export const completionExchange: CallExchange<Context> = {
     };
   },
   read(context, bytes) {
-    if (context.kind === "own") return verbatimCompletions.answer(bytes, context.model);
+    if (context.kind === "own") {
+      const own = verbatimCompletions.answer(bytes, context.model);
+      return own.kind === "answer" && own.usage === undefined ? { ...own, produced: textCountsIn(bytes) } : own;
+    }
     const value = parsedObject(bytes);
     const answer = value && foldedOf(answersOf(codecs[context.spoken], context.cut).decodeAnswer(value));
     if (answer === undefined) return { kind: "malformed" };
     if ("error" in answer) return { kind: "error", error: answer.error };
     const text = (context.streams ? completionEventsOf : completionOf)(answer, context.head);
-    return { kind: "answer", body: Buffer.from(text), usage: answer.usage, finish: answer.finish };
+    const { usage, finish } = answer;
+    const produced = usage === undefined ? countsOf(eventsOf(answer)) : undefined;
+    return { kind: "answer", body: Buffer.from(text), usage, finish, produced };
   },
   stream: (context) =>
     context.kind === "own"
@@ -63,6 +69,12 @@ export const completionExchange: CallExchange<Context> = {
           new CompletionEncoder(context.head),
         ),
 };
+
+function textCountsIn(bytes: Buffer): ProducedCounts {
+  const produced = new Produced();
+  for (const choice of listOf(parsedObject(bytes)?.choices)) produced.text(objectOf(choice).text);
+  return plainCountsOf(produced);
+}
 
 const isServedBy = (spoken: ConversationDialect, { traits }: Target) => spoken === "openai-chat" && traits.completions;
 
