@@ -674,7 +674,7 @@ export class Attempt {
     const isFlexFull = (failureClass === "capacity" || diagnosis.status === 503) && isFlex(call.exchange.request);
     const whenFlexFull = this.#job.whenFlexFull ?? candidate.model.whenFlexFull;
     const change = isFlexFull && whenFlexFull === "standard" ? standardTier : proposed;
-    const repair = change !== undefined && changes(call.exchange.request, change) ? change : undefined;
+    const repair = change && effectiveRepair(call.exchange.request, change);
     const retryClass = this.#frames.hasHead ? this.#classToResume(call, failureClass) : failureClass;
     if (retryAfterSeconds !== undefined) call.retryAfterMs = Math.max(0, retryAfterSeconds * 1_000);
     const now = clock.now();
@@ -996,17 +996,18 @@ export class Attempt {
 }
 
 /**
- * False for fields that the request does not have, so that the upstream would get the same request
- * again.
+ * The repair, or its fallback if the request has none of its fields; undefined if the upstream
+ * would get the same request again.
  */
-function changes({ body, headers }: Exchange["request"], repair: Repair): boolean {
-  if (repair.kind !== "omit") return true;
-  const hasBeta = repair.fields.some(
-    (field) =>
-      field.startsWith(betaPath) &&
-      Object.values(headers ?? {}).some((value) => value.includes(field.slice(betaPath.length))),
-  );
-  return hasBeta || (Buffer.isBuffer(body) && withoutFields(body, repair.fields) !== body);
+function effectiveRepair({ body, headers }: Exchange["request"], repair: Repair): Repair | undefined {
+  if (repair.kind !== "omit") return repair;
+  const { fallback, ...own } = repair;
+  const changes = (field: string) =>
+    field.startsWith(betaPath)
+      ? Object.values(headers ?? {}).some((value) => value.includes(field.slice(betaPath.length)))
+      : Buffer.isBuffer(body) && withoutFields(body, [field]) !== body;
+  if (own.fields.some(changes)) return own;
+  return fallback?.some(changes) ? { ...own, fields: fallback } : undefined;
 }
 
 const outputTokensMaxIn = (body: Exchange["request"]["body"]): number | undefined =>

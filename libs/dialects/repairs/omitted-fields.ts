@@ -91,6 +91,18 @@ const withoutCacheMarks = (bytes: Buffer): Buffer =>
     ? markPaths.reduce((kept, path) => withMembersAt(kept, path, () => undefined), bytes)
     : bytes;
 
+/** Stands for the cache marks of thinking, which Anthropic refuses there. */
+export const thinkingCacheMarks = "cache marks of thinking";
+
+const withoutThinkingCacheMarks = (bytes: Buffer): Buffer =>
+  withMembersAt(bytes, ["messages", "content"], (content) =>
+    withElements(content, (block) => {
+      const type = objectSpansOf(block, ["type"])?.members.type;
+      const isThinking = type !== undefined && /^(?:redacted_)?thinking$/.test(String(readSpan(block, type)));
+      return isThinking ? withMembers(block, "cache_control", () => undefined) : block;
+    }),
+  );
+
 /** Stands for cache marks beyond the most that Anthropic takes: the earliest of the messages. */
 export const spareCacheMarks = "spare cache marks";
 
@@ -141,6 +153,7 @@ function oneTextOf(content: Buffer): Buffer {
 const namedChanges: ReadonlyMap<string, (bytes: Buffer) => Buffer> = new Map([
   [loneSurrogates, withoutLoneSurrogates],
   [cacheMarks, withoutCacheMarks],
+  [thinkingCacheMarks, withoutThinkingCacheMarks],
   [spareCacheMarks, withoutSpareCacheMarks],
   [textLists, (bytes: Buffer) => withMembersAt(bytes, ["messages", "content"], oneTextOf)],
 ]);

@@ -4,7 +4,14 @@
  */
 import type { UpstreamError } from "../errors.ts";
 import { tokensMaxPaths } from "../neutral/tokens-max.ts";
-import { betaPath, cacheMarks, loneSurrogates, spareCacheMarks, textLists } from "./omitted-fields.ts";
+import {
+  betaPath,
+  cacheMarks,
+  loneSurrogates,
+  spareCacheMarks,
+  textLists,
+  thinkingCacheMarks,
+} from "./omitted-fields.ts";
 
 /** The paths that may be removed (see omitted-fields.ts). */
 const paths = [
@@ -75,7 +82,7 @@ const plainOf = (name: string) => name.replace(/[_-]/g, "").toLowerCase();
 const fields: ReadonlyMap<string, readonly string[]> = new Map([
   ...Map.groupBy(paths, (path) => plainOf(path.split(".").at(-1) as string)),
   ["outputconfig", ["output_config.effort"]],
-  ["cachecontrol", [cacheMarks]],
+  ["cachecontrol", ["cache_control"]],
 ]);
 
 /** The field itself is refused, whatever its value. */
@@ -187,8 +194,24 @@ const mentions = [
 export interface RefusedFields {
   /** The paths to leave out or to set. */
   fields: readonly string[];
+  /** The paths to leave out of a request that has none of the fields. */
+  fallback?: readonly string[];
   /** Later requests to the same target are refused for the same field, whatever they say. */
   isLasting: boolean;
+}
+
+/** Where the conversation begins in the path of a refused cache mark. */
+const conversation = /^(?:messages|system|tools|input|contents?)(?:[.[]|$)/;
+
+/**
+ * The cache marks that a refusal is about: those of the place that it names. The name alone is that
+ * of the body's own mark; a parser that names no places means the others of a body without one.
+ */
+function refusedMarksOf(named: readonly string[]): Omit<RefusedFields, "isLasting"> {
+  const path = named.find((one) => conversation.test(one)) ?? "";
+  if (path === "") return { fields: ["cache_control"], fallback: [cacheMarks] };
+  if (path.startsWith("tools")) return { fields: ["tools.cache_control", "tools.function.cache_control"] };
+  return { fields: [/thinking\W+cache_control/.test(path) ? thinkingCacheMarks : cacheMarks] };
 }
 
 const outputUpTo = (most: number) => tokensMaxPaths.map((path) => `${path}<=${most}`);
@@ -247,7 +270,8 @@ export function refusedFieldsOf({
     if (isLasting && others.length === 0 && extensions.has(first)) return { fields: [first], isLasting };
     // Callers choose the names in it.
     const refused = fields.get(steps[0] === "metadata" && last !== "userid" ? "metadata" : last);
-    if (refused !== undefined) return { fields: refused, isLasting };
+    if (refused !== undefined)
+      return { ...(last === "cachecontrol" ? refusedMarksOf(named) : { fields: refused }), isLasting };
   }
   return undefined;
 }

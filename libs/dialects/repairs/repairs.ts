@@ -40,9 +40,7 @@ export const repairKinds = [...plainRepairs, "omit"] as const;
  *
  * Later requests to the target have the lasting ones at once.
  */
-export type Repair =
-  | { kind: (typeof plainRepairs)[number]; isLasting?: true }
-  | { kind: "omit"; fields: readonly string[]; isLasting: boolean };
+export type Repair = { kind: (typeof plainRepairs)[number]; isLasting?: true } | ({ kind: "omit" } & RefusedFields);
 
 /** The most repairs of one request for one target. */
 export const repairsMax = 4;

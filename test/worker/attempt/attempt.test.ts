@@ -521,6 +521,39 @@ test("a field that only optimises and that a target refuses is left out, once fo
   assert.equal(without.failure().code, "invalid_request");
 });
 
+test("the body's own cache mark goes first, and marks in blocks only if the upstream still refuses", async () => {
+  const mark = { cache_control: { type: "ephemeral" } };
+  const messages = [{ role: "user", content: [{ type: "text", text: "hello", ...mark }] }];
+  const refusal = { error: { message: 'json: unknown field "cache_control"' } };
+  const unmarked = [{ role: "user", content: [{ type: "text", text: "hello" }] }];
+  const sentFor = async (own: object, refusals: number, learnedRepairs = new LearnedRepairs()) => {
+    const body = JSON.stringify({ model: "m", max_tokens: 9, ...own, messages });
+    const { called, failure } = startAttempt(
+      "route: [{ upstream: messages, model: m }]",
+      { body, dialect: "anthropic-messages", framing: "whole" },
+      learnedRepairs,
+    );
+    for (let call = 1; call <= refusals; call++) {
+      const refused = await called(call);
+      refused.head(400, {});
+      refused.data(Buffer.from(JSON.stringify(refusal)));
+      refused.end();
+    }
+    const last = await called(refusals + 1);
+    last.head(200, whole);
+    last.data(Buffer.from('{"type":"message","content":[],"stop_reason":"end_turn","usage":{}}'));
+    last.end();
+    assert.equal(failure(), null);
+    return JSON.parse(String(last.request.body));
+  };
+  const learnedRepairs = new LearnedRepairs();
+  const rest = { model: "m", max_tokens: 9 };
+  assert.deepEqual(await sentFor(mark, 1, learnedRepairs), { ...rest, messages });
+  assert.deepEqual(await sentFor(mark, 0, learnedRepairs), { ...rest, messages });
+  assert.deepEqual(await sentFor({}, 1), { ...rest, messages: unmarked });
+  assert.deepEqual(await sentFor(mark, 2), { ...rest, messages: unmarked });
+});
+
 test("instructions among the messages go as text to a server that refuses them, at once after the first refusal", async () => {
   const system = { role: "system", content: "Be brief." };
   const body = JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "hello" }, system] });

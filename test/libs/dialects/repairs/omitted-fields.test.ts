@@ -6,6 +6,7 @@ import {
   loneSurrogates,
   spareCacheMarks,
   textLists,
+  thinkingCacheMarks,
   withoutFields,
 } from "#dialects/repairs/omitted-fields.ts";
 import { refusedFieldsOf } from "#dialects/repairs/refused-fields.ts";
@@ -286,6 +287,54 @@ test("cache marks beyond four go once Anthropic refused them, the earliest of th
   assert.ok(deep.messages[0].content[0].cache_control);
 });
 
+test("only the cache marks that a refusal is about are left out", () => {
+  const everywhere =
+    '{"cache_control":{},"tools":[{"cache_control":{}},{"function":{"cache_control":{}}}],"system":[{"cache_control":{}}],"messages":[{"cache_control":{},"content":[{"type":"thinking","cache_control":{}},{"type":"redacted_thinking","cache_control":{}},{"type":"text","cache_control":{}}]}]}';
+  const own = { fields: ["cache_control"], fallback: [cacheMarks], isLasting: true };
+  const ofTools = { fields: ["tools.cache_control", "tools.function.cache_control"], isLasting: true };
+  const all = { fields: [cacheMarks], isLasting: true };
+  const refusals: [error: string | object, refused: object, kept: number][] = [
+    ["cache_control: Extra inputs are not permitted", own, 7],
+    ["property 'cache_control' is unsupported", own, 7],
+    ["Unrecognized request argument supplied: cache_control", { fields: ["cache_control"], isLasting: true }, 7],
+    ['json: unknown field "cache_control"', own, 7],
+    [
+      { detail: [{ type: "extra_forbidden", loc: ["body", "cache_control"], msg: "Extra inputs are not permitted" }] },
+      own,
+      7,
+    ],
+    // https://github.com/earendil-works/pi/issues/7938
+    ["tools.3.cache_control: Extra inputs are not permitted", ofTools, 6],
+    // https://github.com/Wei-Shaw/sub2api/issues/225, https://github.com/LeenHawk/gproxy/issues/67
+    [
+      "messages.13.content.0.thinking.cache_control: Extra inputs are not permitted",
+      { fields: [thinkingCacheMarks], isLasting: true },
+      6,
+    ],
+    // https://github.com/Mirascope/mirascope/issues/618
+    ["messages.0.content.0.text.cache_control: Extra inputs are not permitted", all, 0],
+    // https://github.com/anthropics/anthropic-sdk-typescript/issues/553
+    ["system.0.cache_control: Extra inputs are not permitted", all, 0],
+    ["Unknown parameter: 'messages[0].content[0].cache_control'.", all, 0],
+    [
+      "'messages.0' : for 'role:user' the following must be satisfied[('messages.0' : property 'cache_control' is unsupported)]",
+      all,
+      0,
+    ],
+    [
+      `Invalid JSON payload received. Unknown name "cache_control" at 'messages[0].content[0]': Cannot find field.`,
+      all,
+      0,
+    ],
+  ];
+  for (const [body, refused, kept] of refusals) {
+    const refusal = refusedFieldsOf(upstreamErrorOf(body));
+    assert.deepEqual(refusal, refused, JSON.stringify(body));
+    const left = without(everywhere, ...(refusal?.fields ?? []));
+    assert.equal(left.match(/"cache_control"/g)?.length ?? 0, kept, left);
+  }
+});
+
 test("halves of characters are replaced once a strict parser refused them", () => {
   for (const message of [
     "The request body is not valid JSON: no low surrogate in string: line 1 column 143607 (char 143606)",
@@ -425,8 +474,6 @@ test("the refused field is found in the errors of real upstreams", () => {
     ["Unrecognized request argument supplied: tools", undefined],
     ["Unknown parameter: 'reasoning'.", ["reasoning"], true],
     ["property 'chat_template_kwargs' is unsupported", ["chat_template_kwargs"], true],
-    ["property 'cache_control' is unsupported", [cacheMarks], true],
-    ["Unknown parameter: 'messages[0].content[0].cache_control'.", [cacheMarks], true],
     ["Invalid value for 'provider': no such provider.", undefined],
     ['Invalid JSON payload received. Unknown name "enable_thinking": Cannot find field.', ["enable_thinking"], true],
     [
