@@ -179,7 +179,7 @@ ${alignedTableOf(
   ]),
 )}
 
-Known upstreams refuse fields of their dialect, which are left out, for every operation and also where requests are otherwise unchanged; \`omits\` and \`betas\` of an upstream in the catalogue replace these
+Known upstreams refuse fields of their dialect, which are left out (ids of calls: replaced), for every operation and also where requests are otherwise unchanged; \`omits\` and \`betas\` of an upstream in the catalogue replace these
 defaults. When any other upstream refuses a field that only optimises or that newer models dropped, its request is repeated once without it, and later requests to this target go without it for an hour; the worker
 logs which.
 

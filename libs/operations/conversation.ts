@@ -68,6 +68,10 @@ export function cutOf({ settings }: NeutralRequest, { spoken, target, body }: Pr
   return sequences.length === 0 ? undefined : { sequences, inputTokens: Math.ceil(body.length / bytesPerToken) };
 }
 
+/** True for stop sequences at which the upstream does not end an answer. */
+export const hasSurplusStops = (request: NeutralRequest | undefined, { spoken, target }: PreparationTask): boolean =>
+  request !== undefined && isConversation(spoken) && stopsOf(request.settings, spoken, target).cut.length > 0;
+
 /** Undefined for a request that the neutral form cannot express. */
 export function unlessRefused(decode: () => NeutralRequest): NeutralRequest | undefined {
   try {

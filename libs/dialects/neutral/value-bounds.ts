@@ -107,6 +107,14 @@ const formatName: Rule = {
   hashed: (name) => name.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, 64),
 };
 
+/** The ids of calls that upstreams take. */
+export const callIdRules = {
+  nine: { kind: "text", lengthMax: 9, pattern: /^[A-Za-z0-9]{9}$/, words: "nine letters and digits", hashed: hash9 },
+  upTo40: { ...upTo(40), hashed: hash40 },
+  upTo64: text64,
+  plain: plainText,
+} satisfies Record<string, Rule>;
+
 type BoundRow = [of: Bounded, rule: Rule, own?: Partial<Pick<ValueBound, "model" | "models" | "source">>];
 
 /** The bounds of a dialect. A row may have its own models and its own source. */
@@ -122,18 +130,14 @@ export const valueBounds: readonly ValueBound[] = [
     ["format", formatName],
     [
       "callId",
-      { ...upTo(40), hashed: hash40 },
+      callIdRules.upTo40,
       {
         model: /^(?!.*kimi)/,
         models: "all but Kimi, which reads its own ids",
         source: "https://github.com/microsoft/autogen/issues/6377",
       },
     ],
-    [
-      "callId",
-      { kind: "text", lengthMax: 9, pattern: /^[A-Za-z0-9]{9}$/, words: "nine letters and digits", hashed: hash9 },
-      { ...mistral, source: "https://docs.mistral.ai/capabilities/function_calling" },
-    ],
+    ["callId", callIdRules.nine, { ...mistral, source: "https://docs.mistral.ai/capabilities/function_calling" }],
     ["temperature", range(0, 2)],
     ["temperature", range(0, 1.5), { ...mistral, source: "https://docs.mistral.ai/api" }],
     [
@@ -168,7 +172,7 @@ export const valueBounds: readonly ValueBound[] = [
     ["user", text64],
     ["cacheKey", text64],
     ["format", formatName],
-    ["callId", text64, { source: "https://github.com/HKUDS/nanobot/issues/1623" }],
+    ["callId", callIdRules.upTo64, { source: "https://github.com/HKUDS/nanobot/issues/1623" }],
     ["temperature", range(0, 2)],
     ["topP", range(0, 1)],
     ["outputTokensMax", range(16)],

@@ -11,6 +11,7 @@ import {
   withMembers,
   withValues,
 } from "#wire/json/spans.ts";
+import { callIdRules, fitsText } from "../neutral/value-bounds.ts";
 
 /** Where a request may have cache marks; those that matter least come first. */
 const markedPlaces = [
@@ -149,6 +150,29 @@ function oneTextOf(content: Buffer): Buffer {
   return isText ? jsonBytesOf(parts.map(({ text }) => text).join("\n\n")) : content;
 }
 
+/** Stand for ids of calls and of their results, where an upstream takes others (`callIdRules`). */
+export const callIds = {
+  nine: "call ids not of nine letters and digits",
+  upTo40: "call ids over 40 characters",
+  upTo64: "call ids over 64 characters",
+  plain: "call ids with special characters",
+} as const satisfies Record<keyof typeof callIdRules, string>;
+const callIdPaths = [
+  "messages.tool_calls.id",
+  "messages.tool_call_id",
+  "messages.content.id",
+  "messages.content.tool_use_id",
+  "input.call_id",
+].map((path) => path.split("."));
+
+function withCallIds(bytes: Buffer, rule: (typeof callIdRules)[keyof typeof callIdRules]): Buffer {
+  const fitted: Change = (value) => {
+    const id = readSpan(value, { start: 0, end: value.length });
+    return typeof id !== "string" || fitsText(id, rule) ? value : jsonBytesOf(rule.hashed(id));
+  };
+  return callIdPaths.reduce((kept, path) => withMembersAt(kept, path, fitted), bytes);
+}
+
 /** The changes that are more than those of one member. */
 const namedChanges: ReadonlyMap<string, (bytes: Buffer) => Buffer> = new Map([
   [loneSurrogates, withoutLoneSurrogates],
@@ -156,6 +180,9 @@ const namedChanges: ReadonlyMap<string, (bytes: Buffer) => Buffer> = new Map([
   [thinkingCacheMarks, withoutThinkingCacheMarks],
   [spareCacheMarks, withoutSpareCacheMarks],
   [textLists, (bytes: Buffer) => withMembersAt(bytes, ["messages", "content"], oneTextOf)],
+  ...(["nine", "upTo40", "upTo64", "plain"] as const).map(
+    (name) => [callIds[name], (bytes: Buffer) => withCallIds(bytes, callIdRules[name])] as const,
+  ),
 ]);
 
 /** Begins the path of a beta in the `anthropic-beta` header; alone, it means all betas. */

@@ -7,6 +7,7 @@ import { tokensMaxPaths } from "../neutral/tokens-max.ts";
 import {
   betaPath,
   cacheMarks,
+  callIds,
   loneSurrogates,
   spareCacheMarks,
   textLists,
@@ -160,6 +161,10 @@ const wholeRefusals: readonly (readonly [words: RegExp, fields: readonly string[
   [/encrypted content is not supported with this model/i, ["include"], true],
   [/surrogate|unexpected end of hex escape/i, [loneSurrogates], true],
   [/invalid beta flag/i, [betaPath], false],
+  [/tool call id was \S{1,200} but must be/i, [callIds.nine], true],
+  [/call\S{0,12}id'?: string too long[^.]*\.[^.]*maximum length 40\b/i, [callIds.upTo40], true],
+  [/call\S{0,12}id'?: string too long/i, [callIds.upTo64], true],
+  [/tool_use(?:\.id|_id): string should match/i, [callIds.plain], true],
   [/maximum of 4 blocks with [`'"]?cache_control/i, [spareCacheMarks], true],
 ];
 
@@ -232,6 +237,12 @@ export function affordableOutputOf(message: string): RefusedFields | undefined {
   return most >= remainderMin ? { fields: [...outputUpTo(most), `max_tokens:=${most}`], isLasting: false } : undefined;
 }
 
+/** For messages whose words tell the fields. */
+export function wholeRefusalOf(message: string): RefusedFields | undefined {
+  for (const [words, fields, isLasting] of wholeRefusals) if (words.test(message)) return { fields, isLasting };
+  return undefined;
+}
+
 /**
  * Undefined if the error is about something else. `param` may be the caller's own name of the
  * field, so the message counts first.
@@ -240,7 +251,8 @@ export function refusedFieldsOf({
   message,
   param,
 }: Pick<UpstreamError, "message" | "param">): RefusedFields | undefined {
-  for (const [words, fields, isLasting] of wholeRefusals) if (words.test(message)) return { fields, isLasting };
+  const whole = wholeRefusalOf(message);
+  if (whole !== undefined) return whole;
   const remainder = shorterOutputOf(message);
   if (remainder !== undefined) return remainder;
   const [, bound, exclusive, limit] = outputTokens.exec(message) ?? [];

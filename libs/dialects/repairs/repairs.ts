@@ -4,7 +4,13 @@
  * upstream refuses are never changed by these rules.
  */
 import type { UpstreamError } from "../errors.ts";
-import { affordableOutputOf, type RefusedFields, refusedFieldsOf, shorterOutputOf } from "./refused-fields.ts";
+import {
+  affordableOutputOf,
+  type RefusedFields,
+  refusedFieldsOf,
+  shorterOutputOf,
+  wholeRefusalOf,
+} from "./refused-fields.ts";
 
 const plainRepairs = [
   "companions",
@@ -16,6 +22,7 @@ const plainRepairs = [
   "turns",
   "schemas",
   "format",
+  "stops",
 ] as const;
 export const repairKinds = [...plainRepairs, "omit"] as const;
 
@@ -35,6 +42,7 @@ export const repairKinds = [...plainRepairs, "omit"] as const;
  * - `schemas`: the schemas of tools are rewritten by the rules of their vendor, as in translated
  *   requests.
  * - `format`: an instruction asks for the JSON schema of the answer.
+ * - `stops`: the gateway ends the answer at stop sequences beyond the bounds of the dialect.
  * - `omit`: fields that only optimise, or that newer models dropped, are left out (see
  *   omitted-fields.ts).
  *
@@ -77,7 +85,7 @@ const rules: readonly Rule[] = [
   {
     repair: { kind: "history" },
     words:
-      /tool_use[`'"]? ids? (?:were found without|must be unique)|unexpected [`'"]?tool_use_id|must have a (?:single result|corresponding [`'"]?tool_(?:use|result))|multiple [`'"]?tool_result[`'"]? blocks with id|tool_calls['"`]? must be followed by tool messages|tool_call_ids did not have response|role ['"`]?tool['"`]? must be a response to a prec?e?eding|no tool (?:output|call) found for|number of function (?:response parts|calls and responses)|function call turn comes immediately after|function response turn comes immediately after|not the same number of function calls|tool (?:call )?(?:result's tool )?id\(?s?\)?[^.]{0,60} not found|duplicate (?:item|tool|function)\S{0,20} (?:found )?(?:with|for) (?:id|call)|unexpected tool call id|content\S{0,40} type[^.]{0,40}(?:tool_use|tool_result)|unknown variant `(?:tool_use|tool_result|thinking)`|tool[ _]reference|tool_use(?:\.id|\.input|_id): (?:string|input) should|(?:text content blocks|messages) must (?:be non-empty|contain non-whitespace|have non-empty)|for empty text blocks|role '?\w+'? must not be empty|cannot end with trailing whitespace|invalid value: '(?:tool_use|tool_result|thinking|(?:input|output)_(?:text|image|file))'|missing required parameter: 'messages\[\d+\]\.content'|content'[^.]{0,60}got null|tool_calls\b[^.]{0,40}empty array|empty tool_calls is not supported|either content or tool_calls, but not none|content or tool_calls must be set|must have non-empty content|invalid message content type: <nil>|tool call id was \S{1,200} but must be|(?:tool_calls\[\d+\]\.id|call_id)'?: string too long/i,
+      /tool_use[`'"]? ids? (?:were found without|must be unique)|unexpected [`'"]?tool_use_id|must have a (?:single result|corresponding [`'"]?tool_(?:use|result))|multiple [`'"]?tool_result[`'"]? blocks with id|tool_calls['"`]? must be followed by tool messages|tool_call_ids did not have response|role ['"`]?tool['"`]? must be a response to a prec?e?eding|no tool (?:output|call) found for|number of function (?:response parts|calls and responses)|function call turn comes immediately after|function response turn comes immediately after|not the same number of function calls|tool (?:call )?(?:result's tool )?id\(?s?\)?[^.]{0,60} not found|duplicate (?:item|tool|function)\S{0,20} (?:found )?(?:with|for) (?:id|call)|unexpected tool call id|content\S{0,40} type[^.]{0,40}(?:tool_use|tool_result)|unknown variant `(?:tool_use|tool_result|thinking)`|tool[ _]reference|tool_use\.input: input should|(?:text content blocks|messages) must (?:be non-empty|contain non-whitespace|have non-empty)|for empty text blocks|role '?\w+'? must not be empty|cannot end with trailing whitespace|invalid value: '(?:tool_use|tool_result|thinking|(?:input|output)_(?:text|image|file))'|missing required parameter: 'messages\[\d+\]\.content'|content'[^.]{0,60}got null|tool_calls\b[^.]{0,40}empty array|empty tool_calls is not supported|either content or tool_calls, but not none|content or tool_calls must be set|must have non-empty content|invalid message content type: <nil>/i,
   },
   {
     repair: { kind: "ending" },
@@ -94,6 +102,11 @@ const rules: readonly Rule[] = [
     repair: { kind: "turns" },
     words:
       /roles must alternate|system (?:message|prompt) must be (?:at the beginning|the first)|system role (?:is )?not supported|role\S{0,3} unknown variant [`'"]?(?:system|developer|tool)|system messages are not allowed|role ['"`]?system['"`]? is not supported|messages\S{1,12}role\S{0,3} (?:input should be|must be|should be|invalid value|value is not)[^.]{0,80}(?:user|assistant|system)|unexpected role ['"`]?(?:system|user|tool|assistant|developer)|invalid message role: system|invalid chat setting|first message must (?:use|be)|must (?:start|begin) with a user|expected (?:first|last) role|multiple ['"`]?(?:user|assistant)['"`]? roles in a row|only (?:one|a single) system message|no user query found|successive user or assistant messages|ensure that (?:multiturn requests|the conversation)[^.]{0,40}(?:alternate|start)/i,
+  },
+  {
+    repair: { kind: "stops", isLasting: true },
+    words:
+      /[`'"]\$?\.?stop[`'"](?:: array too long| is invalid)|len\(stop\)|\bstop:最大|stop_?sequences (?:must not exceed|value of \d)|each stop sequence must/i,
   },
   { repair: { kind: "format" }, words: /output_(?:config\.)?format: extra inputs/i },
   {
@@ -124,7 +137,7 @@ export function repairOf(status: number, error: UpstreamError): Repair | undefin
     ({ names, words }) => names?.test(code ?? "") || names?.test(type ?? "") || words.test(message),
   );
   if (rule !== undefined) return rule.repair;
-  return status === 400 || status === 422 ? omission(refusedFieldsOf(error)) : undefined;
+  return omission(status === 400 || status === 422 ? refusedFieldsOf(error) : wholeRefusalOf(message));
 }
 
 const omission = (refused: RefusedFields | undefined): Repair | undefined => refused && { kind: "omit", ...refused };

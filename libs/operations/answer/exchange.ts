@@ -23,7 +23,7 @@ import { withCallRules } from "#dialects/relay/call-rules.ts";
 import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/relay/repaired.ts";
 import { answersOf } from "#dialects/relay/stop-cutter.ts";
 import { isPresent, parsedObject } from "#wire/json/parse.ts";
-import { cutOf, ownBytesOf, resolveIn, unlessRefused } from "../conversation.ts";
+import { cutOf, hasSurplusStops, ownBytesOf, resolveIn, unlessRefused } from "../conversation.ts";
 import {
   type OperationExchange,
   type PreparationTask,
@@ -63,13 +63,20 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   const takesStops = dialect === "openai-chat" ? target.traits.stops : dialect !== "openai-responses";
   const mayStop = spoken === dialect && !takesStops && body.includes('"stop"');
   const foreign = spoken === dialect && dialect === "openai-chat" ? foreignShapeOf(body) : undefined;
-  const parsed = spoken !== dialect || resumes || mayStop || foreign !== undefined ? (parsedObject(body) ?? {}) : {};
+  const refusesStops = repairs.some(({ kind }) => kind === "stops");
+  const isParsed = spoken !== dialect || resumes || mayStop || refusesStops || foreign !== undefined;
+  const parsed = isParsed ? (parsedObject(body) ?? {}) : {};
   const isTranslated = resumes || foreign === "tools" || (mayStop && isPresent(parsed.stop));
   const decode = () => from.decodeRequest({ body: parsed, framing, headers });
   const readable =
-    spoken !== dialect || foreign === "body" ? decode() : isTranslated ? unlessRefused(decode) : undefined;
+    spoken !== dialect || foreign === "body"
+      ? decode()
+      : isTranslated || refusesStops
+        ? unlessRefused(decode)
+        : undefined;
   // An upstream of the caller's dialect may read what others don't.
-  const decoded = spoken === dialect && foreign !== "body" && readable?.warnings !== undefined ? undefined : readable;
+  const isForwarded = readable?.warnings !== undefined || !(isTranslated || hasSurplusStops(readable, task));
+  const decoded = spoken === dialect && foreign !== "body" && isForwarded ? undefined : readable;
   if (decoded === undefined) {
     const own = repairs.length === 0 ? body : repairedBytes(from, dialect, { body, framing, headers }, target, repairs);
     const complete = ownBytesOf({ dialect, body: own }, resolve);

@@ -554,6 +554,38 @@ test("the body's own cache mark goes first, and marks in blocks only if the upst
   assert.deepEqual(await sentFor(mark, 2), { ...rest, messages: unmarked });
 });
 
+test("the gateway ends the answer at stop sequences that a target refuses, at once after the first refusal", async () => {
+  const learnedRepairs = new LearnedRepairs();
+  const bodyOf = (stop: string[]) =>
+    JSON.stringify({ model: "m", stream: true, own: 1, stop, messages: [{ role: "user", content: "hello" }] });
+  const attemptWith = (stop: string[]) => startAttempt(oneTarget, { body: bodyOf(stop) }, learnedRepairs);
+  const stopsOf = ({ request }: UpstreamCall) => JSON.parse(String(request.body)).stop;
+  const stop = ["a1", "b2", "c3", "d4", "e5"];
+  const { called, text, failure } = attemptWith(stop);
+  const first = await called(1);
+  assert.deepEqual(stopsOf(first), stop);
+  const message =
+    "Invalid 'stop': array too long. Expected an array with maximum length 4, but got an array with length 5 instead.";
+  first.head(400, {});
+  first.data(Buffer.from(JSON.stringify({ error: { message, param: "stop", code: "array_above_max_length" } })));
+  first.end();
+  const second = await called(2);
+  assert.deepEqual(stopsOf(second), stop.slice(0, 4));
+  second.head(200, streamHead);
+  second.data(delta({ content: "hello e5 there" }));
+  assert.match(text(), /"content":"hello "/);
+  assert.doesNotMatch(text(), /there/);
+  assert.equal(failure(), null);
+
+  const later = attemptWith(stop);
+  assert.deepEqual(stopsOf(await later.called(1)), stop.slice(0, 4));
+  later.attempt.abort();
+  const few = attemptWith(stop.slice(0, 2));
+  const { own, stop: fewer } = JSON.parse(String((await few.called(1)).request.body));
+  assert.deepEqual([own, fewer], [1, stop.slice(0, 2)]);
+  few.attempt.abort();
+});
+
 test("instructions among the messages go as text to a server that refuses them, at once after the first refusal", async () => {
   const system = { role: "system", content: "Be brief." };
   const body = JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "hello" }, system] });

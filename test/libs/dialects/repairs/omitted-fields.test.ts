@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseCatalogue } from "#catalogue/load.ts";
+import { callIdRules, fitsText } from "#dialects/neutral/value-bounds.ts";
 import {
   cacheMarks,
+  callIds,
   loneSurrogates,
   spareCacheMarks,
   textLists,
@@ -333,6 +335,71 @@ test("only the cache marks that a refusal is about are left out", () => {
     const left = without(everywhere, ...(refusal?.fields ?? []));
     assert.equal(left.match(/"cache_control"/g)?.length ?? 0, kept, left);
   }
+});
+
+test("ids of calls that an upstream refuses become others, the same for a call and its result", () => {
+  const theirs = "call_PTLP8xhu3uwZk4l3nlnrrJha";
+  const long = `call_${"x".repeat(60)}`;
+  const odd = "functions.Bash:0";
+  const chatOf = (id: string) =>
+    `{"x":1.0,"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"${id}","type":"function"},{"id":"D681PevKs"}]},{"role":"tool","tool_call_id":"${id}","content":"r"},{"role":"tool","tool_call_id":"D681PevKs"}]}`;
+  const responsesOf = (id: string) =>
+    `{"input":[{"type":"function_call","id":"fc_1","call_id":"${id}"},{"type":"function_call_output","call_id":"${id}"}]}`;
+  const messagesOf = (id: string) =>
+    `{"messages":[{"content":[{"type":"tool_use","id":"${id}"},{"type":"tool_use","id":"toolu_1"}]},{"content":[{"type":"tool_result","tool_use_id":"${id}"},{"type":"tool_result","tool_use_id":"toolu_1"}]}]}`;
+  const cases: [
+    status: number,
+    error: string | object,
+    name: keyof typeof callIds,
+    bodyOf: (id: string) => string,
+    id: string,
+  ][] = [
+    // https://github.com/anomalyco/opencode/issues/1680
+    [
+      400,
+      { object: "error", message: `Tool call id was ${theirs} but must be a-z, A-Z, 0-9, with a length of 9.` },
+      "nine",
+      chatOf,
+      theirs,
+    ],
+    // https://github.com/jundot/omlx/pull/1997
+    [
+      500,
+      "Tool call id was call_49c89af0 but must be a-z, A-Z, 0-9, with a length of 9",
+      "nine",
+      chatOf,
+      "call_49c89af0",
+    ],
+    // https://github.com/microsoft/autogen/issues/6377
+    [
+      400,
+      "Invalid 'messages[3].tool_calls[0].id': string too long. Expected a string with maximum length 40, but got a string with length 64 instead.",
+      "upTo40",
+      chatOf,
+      long,
+    ],
+    // https://github.com/HKUDS/nanobot/issues/1623
+    [
+      400,
+      "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64, but got a string with length 80 instead.",
+      "upTo64",
+      responsesOf,
+      long,
+    ],
+    // https://github.com/maximhq/bifrost/issues/5097
+    [400, "messages.4.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'", "plain", messagesOf, odd],
+  ];
+  for (const [status, error, name, bodyOf, id] of cases) {
+    const body = typeof error === "string" ? { error: { message: error } } : error;
+    const field = callIds[name];
+    assert.deepEqual(repairOf(status, upstreamErrorOf(body)), { kind: "omit", fields: [field], isLasting: true });
+    const rule = callIdRules[name];
+    const fitted = bodyOf(rule.hashed(id));
+    assert.ok(fitsText(rule.hashed(id), rule));
+    assert.equal(without(bodyOf(id), field), fitted);
+    assert.equal(without(fitted, field), fitted);
+  }
+  assert.ok(strictnessOf("https://api.mistral.ai/v1").omits.includes(callIds.nine));
 });
 
 test("halves of characters are replaced once a strict parser refused them", () => {
