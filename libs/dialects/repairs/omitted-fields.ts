@@ -5,6 +5,7 @@ import {
   type Change,
   isEmptyArray,
   isEmptyObject,
+  isNull,
   objectSpansOf,
   readSpan,
   withElements,
@@ -150,6 +151,19 @@ function oneTextOf(content: Buffer): Buffer {
   return isText ? jsonBytesOf(parts.map(({ text }) => text).join("\n\n")) : content;
 }
 
+/**
+ * Stands for messages of the assistant and of tools without a text, such as calls alone: they get
+ * an empty one.
+ */
+export const nullContents = "contents of null";
+
+function withText(message: Buffer): Buffer {
+  const { role, content } = objectSpansOf(message, ["role", "content"])?.members ?? {};
+  if (role === undefined || !(content === undefined || isNull(message, content))) return message;
+  const isOptional = /^(?:assistant|tool)$/.test(String(readSpan(message, role)));
+  return isOptional ? withValues(message, { content: Buffer.from('""') }) : message;
+}
+
 /** Stand for ids of calls and of their results, where an upstream takes others (`callIdRules`). */
 export const callIds = {
   nine: "call ids not of nine letters and digits",
@@ -180,6 +194,7 @@ const namedChanges: ReadonlyMap<string, (bytes: Buffer) => Buffer> = new Map([
   [thinkingCacheMarks, withoutThinkingCacheMarks],
   [spareCacheMarks, withoutSpareCacheMarks],
   [textLists, (bytes: Buffer) => withMembersAt(bytes, ["messages", "content"], oneTextOf)],
+  [nullContents, (bytes: Buffer) => withMembersAt(bytes, ["messages"], (list) => withElements(list, withText))],
   ...(["nine", "upTo40", "upTo64", "plain"] as const).map(
     (name) => [callIds[name], (bytes: Buffer) => withCallIds(bytes, callIdRules[name])] as const,
   ),

@@ -9,6 +9,7 @@ import {
   cacheMarks,
   callIds,
   loneSurrogates,
+  nullContents,
   spareCacheMarks,
   textLists,
   thinkingCacheMarks,
@@ -154,8 +155,18 @@ const wholeRefusals: readonly (readonly [words: RegExp, fields: readonly string[
   [/not support (?:the |reasoning )?effort/i, efforts, true],
   [/effort: input should be/i, efforts, false],
   [
-    /invalid type: sequence, expected a string|content['"`]? : value must be a string|cannot unmarshal array into go struct field \S{0,60}content|content\S{0,3} input should be a valid string|^input should be a valid string/i,
+    /invalid type: sequence, expected a string|content['"`]? : value must be a string|cannot unmarshal array into go struct field \S{0,60}content/i,
     [textLists],
+    true,
+  ],
+  [
+    /content(?:\.str)?\S{0,3}(?: -)? input should be a valid string|^input should be a valid string/i,
+    [textLists, nullContents],
+    true,
+  ],
+  [
+    /content['"`] (?:field must|to) be a string or an array|missing ['"`]content|invalid ['"`]content['"`] type|missing field ['"`]content|invalid type: null, expected a string|content\W{1,6}(?:msg\W{1,5})?field required/i,
+    [nullContents],
     true,
   ],
   [/encrypted content is not supported with this model/i, ["include"], true],

@@ -6,6 +6,7 @@ import {
   cacheMarks,
   callIds,
   loneSurrogates,
+  nullContents,
   spareCacheMarks,
   textLists,
   thinkingCacheMarks,
@@ -402,6 +403,48 @@ test("ids of calls that an upstream refuses become others, the same for a call a
   assert.ok(strictnessOf("https://api.mistral.ai/v1").omits.includes(callIds.nine));
 });
 
+test("calls without a text get an empty one where a server wants a string", () => {
+  const call = { id: "c", type: "function", function: { name: "f", arguments: "{}" } };
+  const bodyOf = (content: object) =>
+    JSON.stringify({
+      x: 1,
+      messages: [
+        { role: "user", content: "q" },
+        { role: "assistant", tool_calls: [call], ...content },
+        { role: "tool", tool_call_id: "c", ...content },
+      ],
+    });
+  const refusals: [status: number, error: string | object, fields?: string[]][] = [
+    // https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/261
+    [400, "Invalid 'content': 'content' field must be a string or an array of objects."],
+    // https://github.com/ggml-org/llama.cpp/issues/13471, https://github.com/browser-use/browser-use/issues/1635
+    [500, { error: { code: 500, message: "Expected 'content' to be a string or an array", type: "server_error" } }],
+    // https://github.com/ggml-org/llama.cpp/pull/12293
+    [500, "Missing 'content' (ref: https://github.com/ggml-org/llama.cpp/issues/8367)"],
+    [500, "Invalid 'content' type (ref: https://github.com/ggerganov/llama.cpp/issues/8367)"],
+    // https://github.com/huggingface/text-generation-inference/pull/3021
+    [
+      422,
+      "Failed to deserialize the JSON body into the target type: messages[0]: missing field `content` at line 17 column 9",
+    ],
+    // https://github.com/jeremychone/rust-genai/pull/74
+    [
+      400,
+      "[{'type': 'missing', 'loc': ('body', 'messages', 2, 'ChatCompletionMessageGenericParam', 'content'), 'msg': 'Field required', 'input': {'role': 'assistant'}}]",
+    ],
+    // https://github.com/spring-projects/spring-ai/issues/3657
+    [400, "ChatCompletionMessageGenericParam.content Field required [type=missing, input_value={'role': 'assistant'}]"],
+    // https://github.com/TQZHR/grok2api/pull/41
+    [400, "ValidationError: body.messages.content.str - Input should be a valid string", [textLists, nullContents]],
+  ];
+  for (const [status, error, fields = [nullContents]] of refusals) {
+    const repair = repairOf(status, upstreamErrorOf(typeof error === "string" ? { error: { message: error } } : error));
+    assert.deepEqual(repair, { kind: "omit", fields, isLasting: true }, JSON.stringify(error));
+    for (const content of [{ content: null }, {}])
+      assert.deepEqual(JSON.parse(without(bodyOf(content), ...fields)), JSON.parse(bodyOf({ content: "" })));
+  }
+});
+
 test("halves of characters are replaced once a strict parser refused them", () => {
   for (const message of [
     "The request body is not valid JSON: no low surrogate in string: line 1 column 143607 (char 143606)",
@@ -514,13 +557,15 @@ test("the refused field is found in the errors of real upstreams", () => {
     ...[
       "Failed to deserialize the JSON body into the target type: messages[2]: invalid type: sequence, expected a string at line 1 column 13946",
       "'messages.0' : for 'role:system' the following must be satisfied[('messages.0.content' : value must be a string)]",
+    ].map((body): [string, string[], boolean] => [body, [textLists], true]),
+    ...[
       { code: 20015, message: "Input should be a valid string", data: null },
       {
         detail: [
           { type: "string_type", loc: ["body", "messages", 1, "content"], msg: "Input should be a valid string" },
         ],
       },
-    ].map((body): [string | object, string[], boolean] => [body, [textLists], true]),
+    ].map((body): [string | object, string[], boolean] => [body, [textLists, nullContents], true]),
     ["Encrypted content is not supported with this model.", ["include"], true],
     [
       "Unsupported parameter: 'reasoning.effort' is not supported with this model.",
