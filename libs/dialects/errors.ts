@@ -155,6 +155,9 @@ export function failureOf(
     case 403:
     case 404:
       return operatorFailure("unclear");
+    // A retired model: https://github.com/NVIDIA/NemoClaw/issues/11902
+    case 410:
+      return operatorFailure("model");
     case 413:
       return { ...reason, code: "body_too_large" };
     case 422:

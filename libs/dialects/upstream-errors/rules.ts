@@ -77,9 +77,9 @@ const rules: readonly Rule[] = [
   {
     means: "model",
     names:
-      /^(?:model_not_found|model_decommissioned|DeploymentNotFound|invalid_model|model_not_supported|model_not_available)$/,
+      /^(?:model_not_found|model_decommissioned|model_gone|ModelDeprecated|DeploymentNotFound|invalid_model|model_not_supported|model_not_available)$/,
     words:
-      /^(?:the )?(?:model|models\/|deployment)[\s`'":/]{0,4}[\w./:@-]{1,200}[`'"]? (?:has been (?:deprecated|decommissioned|retired|shut down)|does not exist|is not found|was not found|not found|is deprecated|is no longer|is not available)|^(?:model not (?:exist|found)|invalid model\b|\/[\w/]{1,40}: invalid model name|the api deployment for this resource does not exist|project \S{1,200} does not have access to model|your organization must be verified to use the model|you are not allowed to sample from this model|you don't have access to the model|the provided model identifier is invalid|invocation of model id \S{1,200} with on-demand|this model version has reached|\S{1,200} is not a valid model id|unable to access (?:non-serverless )?model|project \S{1,200} is not allowed to use publisher model|publisher model \S{1,300} (?:was not found|is not servable in region))/i,
+      /^(?:the )?(?:model|models\/|deployment)[\s`'":/]{0,4}[\w./:@-]{1,200}[`'"]? (?:has been (?:deprecated|decommissioned|retired|shut down)|has reached its end of life|does not exist|is not found|was not found|not found|is deprecated|is no longer|is not available)|^(?:model not (?:exist|found)|invalid model\b|\/[\w/]{1,40}: invalid model name|the api deployment for this resource does not exist|project \S{1,200} does not have access to model|your organization must be verified to use the model|you are not allowed to sample from this model|you don't have access to the model|the provided model identifier is invalid|invocation of model id \S{1,200} with on-demand|this model version has reached|\S{1,200} is not a valid model id|unable to access (?:non-serverless )?model|project \S{1,200} is not allowed to use publisher model|publisher model \S{1,300} (?:was not found|is not servable in region))/i,
   },
   {
     means: "credential",

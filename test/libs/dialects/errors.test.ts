@@ -238,6 +238,7 @@ test("without information in the body, the status decides", () => {
     402: { code: "upstream_failed", operatorFault: "quota" },
     403: { code: "upstream_failed", operatorFault: "unclear" },
     404: { code: "upstream_failed", operatorFault: "unclear" },
+    410: { code: "upstream_failed", operatorFault: "model" },
     413: { code: "body_too_large" },
     422: { code: "unprocessable" },
     429: { code: "rate_limited" },

@@ -1233,6 +1233,57 @@ trouble.unclear.push(
 
 trouble.model.push(
   {
+    upstream: "NVIDIA, a retired model",
+    status: 410,
+    source: issue("NVIDIA/NemoClaw", 11902),
+    body: {
+      type: "about:blank",
+      title: "Gone",
+      status: 410,
+      detail:
+        "The model 'deepseek-ai/deepseek-v4-pro' has reached its end of life on 2026-08-07T09:00:00Z and is no longer available.",
+    },
+  },
+  {
+    upstream: "NVIDIA behind another gateway",
+    status: 410,
+    source: issue("caidaoli/ccLoad", 107),
+    body: {
+      error: {
+        type: "bad_response_status_code",
+        message:
+          "The model 'deepseek-ai/deepseek-v4-flash' has reached its end of life on 2026-08-07T09:00:00Z and is no longer available. (request id: 202608071330352510964138268d9d6byDZNv9y)",
+      },
+      type: "error",
+    },
+  },
+  {
+    upstream: "Azure OpenAI, a retired deployment",
+    status: 410,
+    source: issue("epam/ai-dial-chat", 4403),
+    body: {
+      error: {
+        code: "ModelDeprecated",
+        message:
+          "The model associated with the deployment is deprecated and no longer available for use. Please refer to the Azure OpenAI service documentation for more information.",
+      },
+    },
+  },
+  {
+    upstream: "CAST AI, a retired model",
+    status: 410,
+    source: "https://github.com/getkimchi/kimchi/pull/1176",
+    body: {
+      error: {
+        code: 410,
+        type: "model_gone",
+        message: "Model kimi-k2.5 has been retired.",
+        replacement: "kimi-k3",
+        docs: "https://wiki.cast.ai/deprecations/kimi-k2.5",
+      },
+    },
+  },
+  {
     upstream: "Groq, a decommissioned model",
     status: 400,
     source: issue("RightNow-AI/openfang", 60),
