@@ -162,6 +162,32 @@ test("streaming is the default, one JSON object a line", async () => {
   assert.deepEqual([lines.at(-1).done, lines.at(-2).done], [true, false]);
 });
 
+test("bodies are JSON whatever their type says, as curl sends them, and only for Ollama's endpoints", async () => {
+  const model = modelOf("openai-chat");
+  const plain = { model, stream: false };
+  const bodies: [string, object][] = [
+    ["/api/chat", { ...plain, messages }],
+    ["/api/generate", { ...plain, prompt: "hello there" }],
+    ["/api/embed", { model: "embedding", input: "hello" }],
+    ["/api/embeddings", { model: "embedding", prompt: "hello" }],
+    ["/api/show", { model }],
+  ];
+  const postAs = (path: string, body: string, type: string | undefined) =>
+    fetch(`${gateway.url}${path}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${gateway.key}`, ...(type && { "content-type": type }) },
+      body: Buffer.from(body),
+    });
+  for (const type of ["application/x-www-form-urlencoded", "text/plain;charset=UTF-8", undefined])
+    for (const [path, body] of bodies) {
+      const response = await postAs(path, JSON.stringify(body), type);
+      assert.equal(response.status, 200, `${path} ${type}: ${await response.text()}`);
+    }
+  assert.equal((await postAs("/api/chat", `model=${model}`, "application/x-www-form-urlencoded")).status, 400);
+  const chat = JSON.stringify({ ...plain, messages });
+  assert.equal((await postAs("/v1/chat/completions", chat, "application/x-www-form-urlencoded")).status, 415);
+});
+
 test("a request without a prompt loads a model at once", async () => {
   for (const [path, more, reason] of [
     ["/api/chat", { messages: [] }, "load"],

@@ -48,7 +48,22 @@ const chat = endpoints.get("/v1/chat/completions") as ServedEndpoint;
 const embeddings = endpoints.get("/v1/embeddings") as ServedEndpoint;
 const endpointOf = (path: ModelPath) => (path === "/api/chat" || path === "/api/generate" ? chat : embeddings);
 
+/**
+ * Bodies are JSON whatever their type says, because Ollama does not look at it, and its examples
+ * send none with curl: https://github.com/ollama/ollama/blob/main/docs/api.md
+ */
 export function addOllamaRoutes(
+  server: FastifyInstance,
+  options: OllamaRoutesOptions,
+  posts: Pick<GenerationRoutes, "checkEarly">,
+): void {
+  server.register(async (scope) => {
+    options.bodies.takeAnyType(scope);
+    serve(scope, options, posts);
+  });
+}
+
+function serve(
   server: FastifyInstance,
   options: OllamaRoutesOptions,
   posts: Pick<GenerationRoutes, "checkEarly">,

@@ -96,6 +96,11 @@ export class RequestBodies {
     scope.addContentTypeParser("multipart/form-data", { parseAs: "buffer" }, this.#keepBytes);
   }
 
+  /** Makes the routes of a scope read a body of any type, or of none. */
+  takeAnyType(scope: FastifyInstance): void {
+    scope.addContentTypeParser("*", { parseAs: "buffer" }, this.#keepBytes);
+  }
+
   /** Makes the routes of a scope take any body as a stream. */
   takeStreams(scope: FastifyInstance): void {
     scope.addHook("onRequest", (request, _reply, done) => {
