@@ -6,6 +6,7 @@ import type { WholeAnswer, WireRequest } from "#dialects/codec.ts";
 import { withMember } from "#dialects/relay/verbatim.ts";
 import { isErrorBody, upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
+import { flagIn } from "#wire/form.ts";
 import { type JsonObject, jsonBytesOf, objectOf } from "#wire/json/parse.ts";
 import { withValues } from "#wire/json/spans.ts";
 
@@ -20,11 +21,13 @@ export const requestFor = (path: string, bytes: Buffer, model: string): WireRequ
 });
 
 /**
- * The caller's form with the upstream's model name; all other fields and files stay unchanged, in
- * their order. Modifies `form`.
+ * The caller's form with the upstream's model name, and with `stream` as OpenAI spells it; all
+ * other fields and files stay unchanged, in their order. Modifies `form`.
  */
 export async function formRequestOf(form: FormData, path: string, model: string): Promise<WireRequest> {
   form.set("model", model);
+  const stream = form.getAll("stream").at(-1);
+  if (typeof stream === "string") form.set("stream", String(flagIn(stream)));
   const response = new Response(form);
   return {
     path,

@@ -12,6 +12,21 @@ export async function formOf(bytes: Buffer, contentType: string): Promise<FormDa
 
 export const isJsonType = (contentType: string) => /^application\/json\b/i.test(contentType);
 
+const flags = new Map([
+  ...["true", "1", "on", "t", "y", "yes"].map((text) => [text, true] as const),
+  ...["false", "0", "off", "f", "n", "no"].map((text) => [text, false] as const),
+]);
+
+/**
+ * The flag that a field spells, or its text, as vLLM reads forms:
+ * https://docs.pydantic.dev/2.3/usage/types/booleans/. Python's clients write `True`.
+ */
+export const flagIn = (text: string): boolean | string => flags.get(text.toLowerCase()) ?? text;
+
+/** The decimal number that a field spells, also between spaces, or its text. */
+export const numberIn = (text: string): number | string =>
+  /^\s{0,9}[+-]?(?:\d{1,20}\.?\d{0,20}|\.\d{1,20})(?:e[+-]?\d{1,3})?\s{0,9}$/i.test(text) ? Number(text) : text;
+
 /** The bytes of a form with one more field, the last. Bytes that are not a form stay unchanged. */
 export function withField(bytes: Buffer, contentType: string, name: string, value: string): Buffer {
   const mark = markOf(contentType);

@@ -39,11 +39,11 @@ const speak = (model: string, headers: Record<string, string> = {}) =>
     body: JSON.stringify({ model, input: "hello", voice: "alloy" }),
   });
 /** Asks for a stream in this format. */
-function transcribe(format: string) {
+function transcribe(format: string, stream = "true") {
   const form = new FormData();
   form.append("model", "scripted");
   form.append("file", new File(["RIFF"], "a.wav", { type: "audio/wav" }));
-  form.append("stream", "true");
+  form.append("stream", stream);
   form.append("response_format", format);
   return fetch(`${gateway.url}/v1/audio/transcriptions`, {
     method: "POST",
@@ -110,6 +110,14 @@ test("a stream from an upstream that answers in text is the event that ends a tr
   }
   upstream.answerWith(bodyAnswer('{"error":{"message":"The file is broken."}}', "text/plain"));
   assert.equal((await transcribe("text")).status, 502);
+});
+
+test("a flag as Python's clients write it asks for a stream, here and at the upstream", async () => {
+  upstream.answerWith(bodyAnswer("hello", "text/plain"));
+  const response = await transcribe("text", "True");
+  assert.equal(response.headers.get("content-type")?.split(";")[0], "text/event-stream");
+  assert.match(await response.text(), /transcript\.text\.done/);
+  assert.match(upstream.last().body.toString(), /name="stream"\r\n\r\ntrue\r\n/);
 });
 
 test("a retry with the same Idempotency-Key gets the same bytes, and the upstream speaks once", async () => {

@@ -1,4 +1,5 @@
 /** The fields of forms for images. */
+import { flagIn, numberIn } from "#wire/form.ts";
 import { isPresent, type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { attachmentOf, mimeTypeOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
@@ -66,8 +67,8 @@ export function valuesOf(form: FormData): JsonObject {
   for (const [name, value] of form) {
     if ((name === "image" || name === "image[]") && value instanceof File) continue;
     if (value instanceof File) values[name] = name === "mask" ? value.type : {};
-    else if (name === "stream" && (value === "true" || value === "false")) values[name] = value === "true";
-    else values[name] = integers.includes(name) && /^\d{1,9}$/.test(value) ? Number(value) : value;
+    else if (name === "stream") values[name] = flagIn(value);
+    else values[name] = integers.includes(name) ? numberIn(value) : value;
   }
   const images = imagesOf(form).map(({ type }) => type);
   if (images.length > 0) values.image = images;

@@ -1,7 +1,9 @@
 /** The fields of forms with a recording. */
 
-/** Texts that spell a number. */
-const numbers = ["temperature"];
+import { flagIn, numberIn } from "#wire/form.ts";
+
+/** OpenAI takes these without `[]`, too: https://github.com/BerriAI/litellm/pull/36036 */
+const lists = ["include", "timestamp_granularities"];
 
 /**
  * The fields as values for a schema check: the file as its name, type and size (several as a list),
@@ -19,13 +21,9 @@ export function transcriptionValuesOf(form: FormData): Record<string, unknown> {
     else if (value instanceof File) {
       const { type, size } = value;
       values.set(name, name === "file" ? { name: value.name, type, size } : {});
-    } else if (name.endsWith("[]")) add(name.slice(0, -2), value);
-    else values.set(name, fieldValueOf(name, value));
+    } else if (name.endsWith("[]") || lists.includes(name)) add(name.replace(/\[\]$/, ""), value);
+    else if (name === "stream") values.set(name, flagIn(value));
+    else values.set(name, name === "temperature" ? numberIn(value) : value);
   }
   return Object.fromEntries(values);
-}
-
-function fieldValueOf(name: string, text: string): unknown {
-  if (name === "stream" && (text === "true" || text === "false")) return text === "true";
-  return numbers.includes(name) && /^\d{1,3}(\.\d{1,20})?$/.test(text) ? Number(text) : text;
 }
