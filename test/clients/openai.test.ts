@@ -361,11 +361,15 @@ for (const [name, Client] of [
       const body = { model, prompt: "with a hat", images: [{ image_url }], n: 1, quality: "high", user: null };
       const answer = await client.post<{ data: { b64_json: string }[] }>("/images/edits", { body });
       assert.match(answer.data[0]?.b64_json ?? "", /^iVBOR/);
-      for (const images of [[{ image_url: "https://example.com/a.png" }], [{ file_id: "file-1" }]])
-        await assert.rejects(client.post("/images/edits", { body: { ...body, images } }), {
-          status: 400,
-          param: "images[0].image_url",
-        });
+      for (const [image, name, words] of [
+        [{ image_url: "ftp://example.com/a.png" }, "image_url", /http\(s\) address or a data URL/],
+        [{ file_id: "file-1" }, "file_id", /must be 'image_url'/],
+      ] as const)
+        await assert.rejects(
+          client.post("/images/edits", { body: { ...body, images: [image] } }),
+          (error: InstanceType<typeof OpenAI.APIError>) =>
+            error.status === 400 && error.param === `images[0].${name}` && words.test(error.message),
+        );
     }
     await assert.rejects(
       client.images.generate({ model: "gemini-picture", prompt: "a cat", n: 2 }),

@@ -15,16 +15,17 @@ const files = await startScriptedUpstream((response, { path }) => response.end(p
 const here = files.origin;
 
 const dialects = ["openai-chat", "openai-responses", "anthropic-messages", "gemini"] as const;
+const upstreamDialects = [...dialects, "openai-images"];
 const upstream = await startScriptedUpstream();
 const upstreamLine = (name: string, dialect: string, more = "") =>
   `  ${name}: { dialect: ${dialect}, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}"${more} }\n`;
 const gateway = await startGateway({
-  catalogue: `groups:\n  default: { models: ["*"] }\nupstreams:\n${dialects
+  catalogue: `groups:\n  default: { models: ["*"] }\nupstreams:\n${upstreamDialects
     .flatMap((dialect) => [
       upstreamLine(dialect, dialect),
       upstreamLine(`fetching-${dialect}`, dialect, ", fetchesAttachments: true"),
     ])
-    .join("")}models:\n${dialects
+    .join("")}models:\n${upstreamDialects
     .flatMap((dialect) => [
       modelLine({ id: dialect, upstream: dialect, model: "theirs" }),
       modelLine({ id: `fetching-${dialect}`, upstream: `fetching-${dialect}`, model: "theirs" }),
@@ -242,6 +243,41 @@ test("an image to moderate is fetched for the upstream, and no private address i
     const response = await moderate(model, "http://10.0.0.1/a.png");
     const { error } = (await response.json()) as { error: { param: string } };
     assert.deepEqual([response.status, error.param], [400, "input[0].image_url.url"]);
+  }
+  assert.equal(upstream.last(), before);
+});
+
+test("images of a JSON edit are fetched for the upstream, and no private address is passed on", async () => {
+  const edit = (model: string, more: object) =>
+    post("/v1/images/edits", JSON.stringify({ model, prompt: "a hat", n: 1, ...more }));
+  const own = { image_url: `data:image/png;base64,${data.png}` };
+  const remote = { image_url: `${here}/a.png` };
+  const picture = { inlineData: { mimeType: "image/png", data: data.png } };
+  upstream.answerWith(jsonAnswer({ created: 1, data: [{ b64_json: data.png }] }));
+  assert.equal((await edit("openai-images", { images: [remote, own], mask: remote, user: null })).status, 200);
+  assert.equal(upstream.last().path, "/v1/images/edits");
+  assert.deepEqual(upstream.last().json, {
+    ...{ model: "theirs", prompt: "a hat", n: 1, user: null },
+    images: [own, own],
+    mask: own,
+  });
+  await edit("fetching-openai-images", { images: [remote] });
+  assert.deepEqual(upstream.last().json.images, [remote]);
+  await edit("openai-images", { images: [own] });
+  assert.match(String(upstream.last().headers["content-type"]), /^multipart\/form-data/);
+
+  const content = { parts: [picture] };
+  upstream.answerWith(jsonAnswer({ candidates: [{ content, finishReason: "STOP" }] }));
+  const answered = await edit("gemini", { images: [own, remote] });
+  assert.equal(answered.status, 200, answered.text);
+  assert.deepEqual(upstream.last().json.contents[0].parts, [picture, picture, { text: "a hat" }]);
+  await edit("fetching-gemini", { images: [remote] });
+  assert.deepEqual(upstream.last().json.contents[0].parts[0], { fileData: { fileUri: remote.image_url } });
+
+  const before = upstream.last();
+  for (const model of ["openai-images", "fetching-openai-images", "gemini", "fetching-gemini"]) {
+    const refused = await edit(model, { images: [own, { image_url: "http://10.0.0.1/a.png" }] });
+    assert.deepEqual([refused.status, refused.param], [400, "images[1].image_url"], refused.text);
   }
   assert.equal(upstream.last(), before);
 });

@@ -1,8 +1,9 @@
 /** The fields of forms for images. */
 import { flagIn, numberIn } from "#wire/form.ts";
 import { isPresent, type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
-import { attachmentOf, mimeTypeOf } from "../neutral/attachments.ts";
+import { type AttachmentAddress, attachmentOf, mimeTypeOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
+import { type AttachmentFinder, dataUrlAt } from "../relay/verbatim-attachments.ts";
 
 const integers = ["n", "output_compression", "partial_images", "frame_count", "frame_duration_ms"];
 
@@ -35,8 +36,9 @@ async function typedFileOf(file: File): Promise<File> {
 }
 
 /**
- * The form for an edit that is JSON, as Codex sends it. Throws Refusal for an image that is not in
- * the body. https://developers.openai.com/api/reference/resources/images/methods/edit
+ * The form for an edit that is JSON, as Codex sends it. An image at an address is an empty file.
+ * Throws Refusal for an image that is neither an address nor in the body.
+ * https://developers.openai.com/api/reference/resources/images/methods/edit
  */
 export function formOfJson({ images, mask, ...fields }: JsonObject): FormData {
   const form = new FormData();
@@ -47,12 +49,36 @@ export function formOfJson({ images, mask, ...fields }: JsonObject): FormData {
 }
 
 function fileOf(reference: unknown, path: string): File {
-  const place = `${path}.image_url`;
-  const image = attachmentOf(String(objectOf(reference).image_url), place);
-  if (image.kind === "url") return refuse(place, "must be a data URL: send the image itself");
+  const { image_url: url, file_id: id } = objectOf(reference);
+  if (isPresent(id) && !isPresent(url)) refuse(`${path}.file_id`, "must be 'image_url': send the image or its address");
+  const image = attachmentOf(String(url), `${path}.image_url`);
+  if (image.kind === "url") return new File([], "address", { type: "image/*" });
   const { mimeType, data } = image;
   return new File([Buffer.from(data, "base64")], mimeType.replace("/", "."), { type: mimeType });
 }
+
+/** The addresses of an edit's images, by their places. */
+export function addressesIn({ images }: JsonObject): Map<number, AttachmentAddress> {
+  const urls = listOf(images).map((image) => String(objectOf(image).image_url));
+  const addresses = urls.map(
+    (url, place) => [place, { part: "image", url, path: `images[${place}].image_url` }] as const,
+  );
+  return new Map(addresses.filter(([, { url }]) => isAddress(url)));
+}
+
+/** True for an edit with an image or a mask at an address. */
+export const hasAddress = (edit: JsonObject): boolean =>
+  addressesIn(edit).size > 0 || isAddress(String(objectOf(edit.mask).image_url));
+
+const isAddress = (url: string) => /^https?:/i.test(url);
+
+/** Finds the images of an edit that is JSON. */
+export const editFinder: AttachmentFinder = {
+  marks: ['_url"'],
+  names: ["image_url"],
+  placeOf: (path, _bytes, string) =>
+    /^(?:images|mask)\.image_url$/.test(path) ? dataUrlAt(string, "image") : undefined,
+};
 
 /** The images of a form: `image`, or several `image[]`. */
 export const imagesOf = (form: FormData): File[] =>

@@ -9,7 +9,7 @@ import { codecs } from "../codecs.ts";
 import { pathOf } from "../gemini/names.ts";
 import { mimeTypeOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
-import { foldedOf, textsIn } from "../neutral/neutral.ts";
+import { type Attachment, foldedOf, textsIn } from "../neutral/neutral.ts";
 import { generatedImagesOf, plainUsageOf } from "../usage.ts";
 import { imagesOf } from "./form.ts";
 import type { Looks } from "./verbatim.ts";
@@ -25,15 +25,25 @@ const refused: Record<string, readonly unknown[]> = {
 
 const ratios = ["1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"];
 
-/** Throws Refusal, naming the field. `form` has the images of an edit. */
+/**
+ * Throws Refusal, naming the field. `form` has the images of an edit, and `sources` those at
+ * addresses, by their places.
+ */
 export async function geminiImageRequestOf(
   values: JsonObject,
   form: FormData | undefined,
+  sources: ReadonlyMap<number, Attachment>,
   model: string,
 ): Promise<WireRequest> {
   for (const [name, harmless] of Object.entries(refused))
     if (isPresent(values[name]) && !harmless.includes(values[name])) refuse(name);
-  const pictures = await Promise.all((form === undefined ? [] : imagesOf(form)).map(partOf));
+  const files = form === undefined ? [] : imagesOf(form);
+  const pictures = await Promise.all(
+    files.map((file, place) => {
+      const source = sources.get(place);
+      return source === undefined ? partOf(file, place) : remotePartOf(source);
+    }),
+  );
   const size = sizeOf(values.size);
   const body = {
     contents: [{ role: "user", parts: [...pictures, { text: String(values.prompt) }] }],
@@ -44,6 +54,11 @@ export async function geminiImageRequestOf(
   };
   return { path: pathOf(model, "generateContent"), body: jsonBytesOf(body) };
 }
+
+const remotePartOf = (source: Attachment) =>
+  source.kind === "url"
+    ? { fileData: { fileUri: source.url } }
+    : { inlineData: { mimeType: source.mimeType, data: source.data } };
 
 async function partOf(file: File, place: number) {
   const bytes = Buffer.from(await file.arrayBuffer());

@@ -14,13 +14,12 @@ import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import { generatedImagesOf, plainUsageOf, plausible, tokensOf, type Usage } from "../usage.ts";
 
 /** The caller's JSON with the upstream's model name. Undefined if it has no model. */
-export function imageRequestOf(bytes: Buffer, model: string): WireRequest | undefined {
+export function imageRequestOf(bytes: Buffer, path: string, model: string): WireRequest | undefined {
   const spans = objectSpansOf(bytes, ["model"]);
   if (spans?.members.model === undefined) return undefined;
   const by = jsonBytesOf(model);
   return {
-    path: "/images/generations",
-
+    path,
     body: replaceSpans(
       bytes,
       spans.all.map((span) => ({ ...span, by })),

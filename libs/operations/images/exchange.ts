@@ -1,6 +1,14 @@
 /** Images from upstreams of OpenAI's images format and from Gemini's models. */
 
-import { formOfJson, typedFormOf, valuesOf } from "#dialects/openai-images/form.ts";
+import type { Attachment } from "#dialects/neutral/neutral.ts";
+import {
+  addressesIn,
+  editFinder,
+  formOfJson,
+  hasAddress,
+  typedFormOf,
+  valuesOf,
+} from "#dialects/openai-images/form.ts";
 import { geminiImageAnswerOf, geminiImageRequestOf } from "#dialects/openai-images/gemini.ts";
 import {
   imageAnswerOf,
@@ -10,8 +18,9 @@ import {
   type Looks,
 } from "#dialects/openai-images/verbatim.ts";
 import { formOf, isJsonType } from "#wire/form.ts";
-import { parsedObject } from "#wire/json/parse.ts";
-import { type CallExchange, refusedFor } from "../exchange.ts";
+import { type JsonObject, parsedObject } from "#wire/json/parse.ts";
+import { withData } from "../conversation.ts";
+import { type CallExchange, type ResolveAddresses, refusedFor } from "../exchange.ts";
 import { formRequestOf } from "../openai-call.ts";
 
 const variations = "/images/variations";
@@ -31,18 +40,26 @@ interface Context {
  */
 const exchangeOf = (event: string, formPath?: string): CallExchange<Context> => ({
   wantedOf: () => "openai-images",
-  async prepare({ framing, body, contentType, spoken, target, createdAt }) {
+  async prepare({ framing, body, contentType, spoken, target, createdAt }, resolve) {
     if (spoken !== "openai-images" && spoken !== "gemini") return refusedFor("images on these paths");
-    const formIn = () => (isJsonType(contentType) ? formOfJson(parsedObject(body) ?? {}) : formOf(body, contentType));
+    const json = isJsonType(contentType) ? (parsedObject(body) ?? {}) : undefined;
+    const formIn = () => (json === undefined ? formOf(body, contentType) : formOfJson(json));
     const form = formPath !== undefined ? await typedFormOf(await formIn()) : undefined;
     if (formPath === variations && spoken === "gemini") return refusedFor("variations of images");
-    const values = form === undefined ? (parsedObject(body) ?? {}) : valuesOf(form);
+    const values = form === undefined ? (json ?? {}) : valuesOf(form);
+    const remote = form !== undefined && json !== undefined && hasAddress(json) ? json : undefined;
+    const ownRequest = async () => {
+      if (form === undefined || formPath === undefined)
+        return imageRequestOf(body, "/images/generations", target.model);
+      // Few servers read JSON here, but no form has an address.
+      return remote === undefined
+        ? formRequestOf(form, formPath, target.model)
+        : imageRequestOf(await withData(body, editFinder, resolve), formPath, target.model);
+    };
     const request =
       spoken === "gemini"
-        ? await geminiImageRequestOf(values, form, target.model)
-        : form === undefined || formPath === undefined
-          ? imageRequestOf(body, target.model)
-          : await formRequestOf(form, formPath, target.model);
+        ? await geminiImageRequestOf(values, form, await sourcesOf(remote ?? {}, resolve), target.model)
+        : await ownRequest();
     if (request === undefined) return refusedFor("requests without a model");
     const context: Context = {
       spoken,
@@ -61,6 +78,14 @@ const exchangeOf = (event: string, formPath?: string): CallExchange<Context> => 
   },
   stream: ({ spoken, count, looks }) => (spoken === "openai-images" ? imageStreamOf(count, looks) : undefined),
 });
+
+/** The images at addresses, by their places: their data, or the address if the upstream fetches. */
+async function sourcesOf(edit: JsonObject, resolve: ResolveAddresses): Promise<Map<number, Attachment>> {
+  const addresses = [...addressesIn(edit)];
+  if (addresses.length === 0) return new Map();
+  const fetched = await resolve(addresses.map(([, address]) => address));
+  return new Map(addresses.map(([place, { url }], at) => [place, fetched[at] ?? { kind: "url", url }]));
+}
 
 export const imageGenerationExchange = exchangeOf("image_generation");
 export const imageEditExchange = exchangeOf("image_edit", "/images/edits");
