@@ -184,7 +184,10 @@ function withCallIds(bytes: Buffer, rule: (typeof callIdRules)[keyof typeof call
     const id = readSpan(value, { start: 0, end: value.length });
     return typeof id !== "string" || fitsText(id, rule) ? value : jsonBytesOf(rule.hashed(id));
   };
-  return callIdPaths.reduce((kept, path) => withMembersAt(kept, path, fitted), bytes);
+  return callIdPaths.reduce(
+    (kept, path) => (kept.includes(`"${path.at(-1)}"`) ? withMembersAt(kept, path, fitted) : kept),
+    bytes,
+  );
 }
 
 /** The changes that are more than those of one member. */
