@@ -6,10 +6,10 @@ import { type ConversationDialect, conversationDialects } from "#dialects/dialec
 import { type AttachmentAddress, remoteAttachmentsOf } from "#dialects/neutral/attachments.ts";
 import { Refusal, refuse } from "#dialects/neutral/field-support.ts";
 import type { NeutralRequest } from "#dialects/neutral/neutral.ts";
+import { roughTokensOf } from "#dialects/neutral/usage-estimate.ts";
 import { stopsOf } from "#dialects/neutral/within-bounds.ts";
 import { canCut } from "#dialects/relay/stop-cutter.ts";
 import { type AttachmentFinder, withAddresses } from "#dialects/relay/verbatim-attachments.ts";
-import { bytesPerToken } from "#dialects/usage.ts";
 import { addressesMax } from "./bounds.ts";
 import type { PreparationTask, ResolveAddresses } from "./exchange.ts";
 
@@ -61,11 +61,12 @@ export async function resolveIn(request: NeutralRequest, resolve: ResolveAddress
  * The stop sequences that the upstream does not end the answer at; undefined for none. Throws
  * Refusal for too many.
  */
-export function cutOf({ settings }: NeutralRequest, { spoken, target, body }: PreparationTask): Cut | undefined {
+export function cutOf(request: NeutralRequest, { spoken, target }: PreparationTask): Cut | undefined {
+  const { settings } = request;
   if (settings.stop === undefined || !isConversation(spoken)) return undefined;
   const { cut: sequences } = stopsOf(settings, spoken, target);
   if (!canCut(sequences)) refuse(settings.stop.path, "has more or longer stop sequences than the gateway searches for");
-  return sequences.length === 0 ? undefined : { sequences, inputTokens: Math.ceil(body.length / bytesPerToken) };
+  return sequences.length === 0 ? undefined : { sequences, inputTokens: roughTokensOf(request) };
 }
 
 /** True for stop sequences at which the upstream does not end an answer. */

@@ -4,7 +4,7 @@
  */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { profiles } from "#dialects/profiles.ts";
-import type { GeneratedImages } from "#dialects/usage.ts";
+import { bytesPerToken, type GeneratedImages } from "#dialects/usage.ts";
 import { isObject, isPresent, type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { choicesMax, imageBytes } from "./bounds.ts";
 
@@ -15,8 +15,10 @@ export interface Demand {
   mediaTokens: number | undefined;
   /** How many answers the caller asks for. */
   choices: number;
-  /** Input tokens of attachments whose content is not in the body, or is in a form. */
+  /** Input tokens of attachments: their number does not follow from the bytes of the body. */
   attachedTokens: number;
+  /** Bytes of the body that are attachments in base64; absent for none. */
+  attachedBytes?: number;
   /** The images of an operation that makes them. */
   images?: GeneratedImages;
   /** Inputs that are read apart from each other. Absent for one. */
@@ -34,8 +36,21 @@ export interface Demand {
   dataBytes?: number;
 }
 
-/** For a file sent by its address. An image takes less at every vendor, a long document more. */
+/**
+ * For an image, and for a file sent by its address. An image takes less at every vendor, a long
+ * document more.
+ */
 const referenceTokens = 2_000;
+/**
+ * Characters of base64 for each token of a recording: 32 tokens a second, at 48 kilobits a second
+ * (https://ai.google.dev/gemini-api/docs/tokens#multimodal-tokens).
+ */
+const recordingPerToken = 256;
+/**
+ * Characters of base64 for each token of a document: up to 3,000 tokens a page
+ * (https://docs.claude.com/en/docs/build-with-claude/pdf-support), of 72 kB.
+ */
+const documentPerToken = 32;
 /** Speech or images in a conversation: the most that the models for them produce. */
 const spokenTokens = 16_384;
 /** Alternatives of a token, as at OpenAI and Google. */
@@ -50,7 +65,7 @@ export function conversationDemandOf(body: JsonObject, dialect: ConversationDial
     outputTokensMax,
     mediaTokens: wantsMedia ? spokenTokens : undefined,
     choices,
-    attachedTokens: referencesIn(body[conversation.field]) * referenceTokens,
+    ...attachmentsIn(body[conversation.field]),
     // Models of images make them without being asked.
     ...(choices > 1 && { dataBytes: (choices - 1) * imageBytes }),
     ...listedTokensOf(body),
@@ -99,17 +114,41 @@ export const plainDemandOf = (content?: unknown, prompts = 1): Demand => ({
   outputTokensMax: undefined,
   mediaTokens: undefined,
   choices: 1,
-  attachedTokens: referencesIn(content) * referenceTokens,
+  ...attachmentsIn(content),
   ...(prompts > 1 && { prompts }),
 });
 
-/** The members that refer to a file, in all dialects. */
-const references = new Set(["image_url", "video_url", "audio_url", "file_url", "file_id", "fileUri", "file_uri"]);
-const isReference = (value: unknown) => typeof value === "string" && value !== "" && !/^data:/i.test(value);
+/** The input tokens of a body: those of its text, at most `textTokensMax`, and its attachments. */
+export const inputTokensOf = (
+  bodyBytes: number,
+  { attachedTokens, attachedBytes = 0 }: Pick<Demand, "attachedTokens" | "attachedBytes">,
+  textTokensMax = Number.POSITIVE_INFINITY,
+) => Math.min(Math.ceil(Math.max(0, bodyBytes - attachedBytes) / bytesPerToken), textTokensMax) + attachedTokens;
 
-/** Counts the files sent by address or id: their tokens are not proportional to the body. */
-function referencesIn(conversation: unknown): number {
-  let count = 0;
+/** The members that refer to a file or contain it as a data URL, in all dialects. */
+const references = new Set([
+  ...["image_url", "video_url", "audio_url", "file_url", "document_url"],
+  ...["file_id", "fileUri", "file_uri", "file_data"],
+]);
+const dataUrl = /^data:([^;,]{0,100})/i;
+
+/** An attachment in base64. */
+interface Inline {
+  type: string;
+  length: number;
+}
+
+/**
+ * The attachments of a conversation, whose tokens are not proportional to the body: files by
+ * address or id, and files in base64.
+ */
+function attachmentsIn(conversation: unknown): Pick<Demand, "attachedTokens" | "attachedBytes"> {
+  let attachedTokens = 0;
+  let attachedBytes = 0;
+  const addInline = ({ type, length }: Inline) => {
+    attachedTokens += inlineTokensOf(type, length);
+    attachedBytes += length;
+  };
   const left: unknown[] = [conversation];
   while (left.length > 0) {
     const value = left.pop();
@@ -121,9 +160,58 @@ function referencesIn(conversation: unknown): number {
     for (const name in value) {
       const member = value[name];
       if (typeof member === "object") left.push(member);
-      if (references.has(name)) count += Number(isReference(member) || isReference(objectOf(member).url));
-      else if (name === "source" && objectOf(member).type === "url") count += Number(isReference(objectOf(member).url));
+      const inlines = inlinesOf(name, member, value);
+      if (inlines.length > 0) inlines.forEach(addInline);
+      else if (isReference(name, member)) attachedTokens += referenceTokens;
     }
   }
-  return count;
+  return { attachedTokens, ...(attachedBytes > 0 && { attachedBytes }) };
+}
+
+const isAddress = (value: unknown) => typeof value === "string" && value !== "" && !dataUrl.test(value);
+
+/** Whether a member of this name refers to a file by address or id. */
+function isReference(name: string, member: unknown): boolean {
+  if (references.has(name)) return isAddress(member) || isAddress(objectOf(member).url);
+  return name === "source" && objectOf(member).type === "url" && isAddress(objectOf(member).url);
+}
+
+const none: readonly Inline[] = [];
+
+/** The attachments that a member of this name is; text is none. */
+function inlinesOf(name: string, member: unknown, owner: JsonObject): readonly Inline[] {
+  if (references.has(name)) {
+    const text = typeof member === "string" ? member : objectOf(member).url;
+    const type = typeof text === "string" ? dataUrl.exec(text)?.[1] : undefined;
+    return type === undefined && name !== "file_data" ? none : inlineOf(type, text);
+  }
+  switch (name) {
+    case "source": {
+      const { type, media_type: mediaType, data } = objectOf(member);
+      return type === "base64" ? inlineOf(mediaType, data) : none;
+    }
+    case "inlineData":
+    case "inline_data": {
+      const { mimeType, mime_type: mediaType = mimeType, data } = objectOf(member);
+      return inlineOf(mediaType, data);
+    }
+    case "input_audio":
+      return inlineOf("audio/", objectOf(member).data);
+    case "images":
+      return listOf(member).flatMap((image) => inlineOf("image/", image));
+    case "result":
+      return owner.type === "image_generation_call" ? inlineOf("image/", member) : none;
+    default:
+      return none;
+  }
+}
+
+const inlineOf = (type: unknown, data: unknown): readonly Inline[] =>
+  typeof data !== "string" || data === "" || /^text\//i.test(String(type)) || /^https?:/i.test(data)
+    ? none
+    : [{ type: String(type), length: data.length - (data.indexOf(",") + 1) }];
+
+function inlineTokensOf(type: string, length: number): number {
+  if (/^image\//i.test(type)) return referenceTokens;
+  return Math.ceil(length / (/^(?:audio|video)\//i.test(type) ? recordingPerToken : documentPerToken));
 }

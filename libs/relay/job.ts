@@ -57,6 +57,12 @@ const generationJobSchema = Type.Object({
         "The values of `UsageBounds` in their order; absent for a request with one choice and nothing unusual.",
     }),
   ),
+  inputTokens: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      description: "An estimate; absent where a token for each four bytes of the body is one.",
+    }),
+  ),
   session: Type.Optional(
     Type.String({
       pattern: "^[0-9A-Za-z_-]{22}$",

@@ -3,10 +3,10 @@
 import type { KeyRecord } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { bytesPerToken, plainUsageOf, type Usage } from "#dialects/usage.ts";
+import { plainUsageOf, type Usage } from "#dialects/usage.ts";
 import type { GenerationFacts } from "#events/ingress-events.ts";
 import { answerBytesMax, probabilityBytes, tokenBytes, usualAnswerBytesMax } from "#operations/bounds.ts";
-import type { Demand } from "#operations/demand.ts";
+import { type Demand, inputTokensOf } from "#operations/demand.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
 import { estimatedOutputTokensMax } from "../common/bounds.ts";
 import type { Labels } from "../common/labels.ts";
@@ -46,7 +46,7 @@ export function estimatedUsageOf(
 ): Usage {
   const { bills, inputTokensMax = Number.POSITIVE_INFINITY } = operations[endpoint.operation];
   if (bills === "nothing") return plainUsageOf(0);
-  const inputTokens = Math.min(Math.ceil(bodyBytes / bytesPerToken), inputTokensMax) + demand.attachedTokens;
+  const inputTokens = inputTokensOf(bodyBytes, demand, inputTokensMax);
   const eachMax = model.outputTokensMax ?? model.contextWindow ?? estimatedOutputTokensMax;
   const each = Math.min(demand.outputTokensMax ?? demand.mediaTokens ?? outputTokensDefault, eachMax);
   const usage = plainUsageOf(

@@ -3,6 +3,7 @@
  * states.
  */
 
+import { inputTokensOf } from "#operations/demand.ts";
 import { packedBoundsOf } from "#operations/usage-bounds.ts";
 import { jobBodyBytesMax } from "#relay/bounds.ts";
 import type { WrittenJob } from "#relay/job.ts";
@@ -115,6 +116,7 @@ function jobOf(generation: Generation, attempt: number, owner: string): WrittenJ
     batch: request.batch,
     priceVersion: catalogue.version,
     usageMax: packedBoundsOf(model, demand),
+    inputTokens: demand.attachedBytes === undefined ? undefined : inputTokensOf(bytes?.length ?? 0, demand),
     recorded: request.earlier && {
       generation: facts.generationId,
       attempt: attemptsBefore(generation) + attempt,

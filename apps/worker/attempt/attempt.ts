@@ -257,7 +257,7 @@ export class Attempt {
     const order = orderWithStrategies(this.#affinity ?? drawnOrder(Math.random), (neighbours) =>
       this.#deps.targetMeasures.ranked(neighbours, {
         isStreamed: this.#info.isStreamed,
-        inputTokens: (inJob?.length ?? jobBodyBytesMax) / bytesPerToken,
+        inputTokens: this.#inputTokensOf(inJob?.length ?? jobBodyBytesMax),
         receivedAt: this.#info.receivedAt,
       }),
     );
@@ -348,7 +348,7 @@ export class Attempt {
       holder: `${generation}-${attempt}-${retryState.calls}`,
       caller: account ?? keyId,
       credentials: this.#affinity?.credentialsAt(candidate),
-      inputTokens: body.length / bytesPerToken,
+      inputTokens: this.#inputTokensOf(body.length),
       outputTokensMax: () => outputTokensMaxIn(exchange.request.body),
     });
     if (permission.kind === "blocked") {
@@ -984,13 +984,18 @@ export class Attempt {
     return this.#call?.usage;
   }
 
+  /** An estimate for a body of so many bytes. */
+  #inputTokensOf(bytes: number): number {
+    return this.#job.inputTokens ?? bytes / bytesPerToken;
+  }
+
   /**
    * An estimate of what was produced if the caller left before the upstream counted anything;
    * undefined for nothing.
    */
   get #estimatedUsage(): Usage | undefined {
     const outputTokens = this.#call?.produced?.outputTokens ?? 0;
-    const inputTokens = Math.ceil((this.#request?.body.length ?? 0) / bytesPerToken);
+    const inputTokens = Math.ceil(this.#inputTokensOf(this.#request?.body.length ?? 0));
     return outputTokens === 0 ? undefined : plainUsageOf(inputTokens, outputTokens);
   }
 }

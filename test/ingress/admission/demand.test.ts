@@ -74,6 +74,57 @@ test("the estimate for images has what their price depends on", () => {
   assert.equal(estimateOf({}).images, undefined);
 });
 
+test("files in base64 count by their kind, whatever their bytes, in every form", () => {
+  const bytes = 720_000;
+  const base64 = "A".repeat(bytes);
+  const [png, pdf, wav] = ["image/png", "application/pdf", "audio/wav"].map((type) => `data:${type};base64,${base64}`);
+  const chat = (...content: object[]) => ({
+    messages: [{ role: "user", content: [{ type: "text", text: "x" }, ...content] }],
+  });
+  const responses = (...content: object[]) => ({ input: [{ role: "user", content }] });
+  const gemini = (...parts: object[]) => ({ contents: [{ role: "user", parts }] });
+  const source = (media_type: string) => ({ type: "base64", media_type, data: base64 });
+  const [image, document, recording] = [2_000, bytes / 32, Math.ceil(bytes / 256)];
+  const forms: [body: Record<string, unknown>, tokens: number, count?: number][] = [
+    [chat({ type: "image_url", image_url: { url: png } }), image],
+    [chat({ type: "image_url", image_url: png }), image],
+    [chat({ type: "image", source: source("image/jpeg") }), image],
+    [chat({ type: "document", source: source("application/pdf") }), document],
+    [chat({ type: "tool_result", content: [{ type: "image", source: source("image/jpeg") }] }), image],
+    [chat({ type: "input_audio", input_audio: { data: base64, format: "wav" } }), recording],
+    [chat({ type: "audio_url", audio_url: { url: wav } }), recording],
+    [chat({ type: "file", file: { filename: "a.pdf", file_data: pdf } }), document],
+    [chat({ type: "file", file: { filename: "a.pdf", file_data: base64 } }), document],
+    [{ messages: [{ role: "user", content: "x", images: [base64, base64] }] }, 2 * image, 2],
+    [responses({ type: "input_image", image_url: png }), image],
+    [responses({ type: "input_file", file_data: pdf, filename: "a.pdf" }), document],
+    [{ input: [{ type: "image_generation_call", result: base64 }] }, image],
+    [{ input: [{ type: "function_call_output", output: [{ type: "input_image", image_url: png }] }] }, image],
+    [{ input: [{ type: "computer_call_output", output: { type: "computer_screenshot", image_url: png } }] }, image],
+    [gemini({ inlineData: { mimeType: "image/png", data: base64 } }), image],
+    [gemini({ inline_data: { mime_type: "audio/mp3", data: base64 } }), recording],
+    [gemini({ inlineData: { mimeType: "application/pdf", data: base64 } }), document],
+  ];
+  const around = 400;
+  for (const [body, tokens, count = 1] of forms) {
+    const name = JSON.stringify(body).replaceAll(base64, "…");
+    assert.equal(inputOf(body, "answer", around + count * bytes), Math.min(100_000, around / 4 + tokens), name);
+  }
+});
+
+test("base64 in a text, and a document of text, count as text", () => {
+  const text = "A".repeat(4_000);
+  for (const content of [
+    `data:image/png;base64,${text}`,
+    [{ type: "text", text: `data:image/png;base64,${text}` }],
+    [{ type: "document", source: { type: "text", media_type: "text/plain", data: text } }],
+    [{ type: "document", source: { type: "base64", media_type: "text/plain", data: text } }],
+    [{ type: "tool_use", id: "c", name: "f", input: { data: text, result: text } }],
+    [{ type: "image_url", image_url: 1 }, { type: "input_audio", input_audio: { data: 1 } }, { inlineData: null }],
+  ])
+    assert.equal(inputOf({ messages: [{ role: "user", content }] }, "answer", 4_400), 1_100, JSON.stringify(content));
+});
+
 test("the images of an edit count as input, whatever the size of the form", () => {
   const edit = {
     prompt: "a cat",
@@ -96,7 +147,7 @@ test("speech and images in a conversation count as long answers, unless the call
   assert.equal(outputOf({ modalities: ["text"] }), 1_000);
 });
 
-test("a file that is sent by address or id counts as input in any dialect; a file in the body counts by its bytes", () => {
+test("a file that is sent by address or id counts as input in any dialect; an address elsewhere is text", () => {
   const url = "https://example.com/cat.png";
   const bodies: Record<string, unknown>[] = [
     { messages: [{ role: "user", content: [{ type: "image_url", image_url: { url } }] }] },
@@ -118,10 +169,6 @@ test("a file that is sent by address or id counts as input in any dialect; a fil
   ];
   for (const body of bodies) assert.equal(inputOf(body), 2_100, JSON.stringify(body));
   const inBody = [
-    {
-      messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } }] }],
-    },
-    { messages: [{ role: "user", content: [{ type: "image", source: { type: "base64", data: "AAAA" } }] }] },
     {
       messages: [{ role: "user", content: url }],
       tools: [{ type: "function", function: { parameters: { $schema: "http://json-schema.org/draft-07/schema#" } } }],
