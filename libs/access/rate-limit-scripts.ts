@@ -38,6 +38,7 @@ const common = `${redisClock}
 local windowSlots = 60
 local windowMs = (windowSlots + 1) * 1000
 local expiredMax = 1000
+local leasesReadMax = 64
 local today = math.floor(time[1] / 86400)
 -- The number of a day's month: https://howardhinnant.github.io/date_algorithms.html#civil_from_days
 local function monthOf(day)
@@ -138,8 +139,9 @@ end
  * generation its name, its estimated input tokens, all tokens to reserve and the money to reserve.
  * Returns numbers in a text, with spaces between them, equally many for each generation: 1 or 0; in
  * a refusal the subject's number, the limit's number, 1 when the limit is a budget that is spent
- * and not only reserved, and the milliseconds until a retry can succeed (at most 60,000; without
- * meaning for a spent budget); then the time (epoch milliseconds), and for each subject the
+ * and not only reserved, and the milliseconds until a retry can succeed (at most 60,000; a second
+ * where the end of running generations may free the tokens; without meaning for a spent budget);
+ * then the time (epoch milliseconds), and for each subject the
  * requests, the milliseconds until none of them counts, and the same for tokens. Atomic: it checks
  * all limits of all subjects before it counts anything. A limit admits a request that begins below
  * it, so the last answer may exceed it, but refuses an input that does not fit unless the window is
@@ -194,6 +196,21 @@ local function waitOf(own, letter, count, excess)
   end
   return windowSlots * 1000
 end
+-- Whether the end of running generations may free so many tokens: it returns what they reserved and did not use.
+local function mayFree(own, excess)
+  if lifeMs == 0 or own.running == 0 then return false end
+  if own.running > leasesReadMax then return true end
+  if not own.held then
+    own.held = 0
+    for _, leases in ipairs({ own.fields, redis.call('HVALS', own.reservedKey) }) do
+      for _, lease in ipairs(leases) do
+        local slot, tokens = parsed(lease)
+        if tokens and tonumber(slot) >= own.window.from then own.held = own.held + tokens end
+      end
+    end
+  end
+  return own.held >= excess
+end
 local refusal
 -- A spent budget comes before other refusals; among the rest, the longest wait.
 local function refuse(subject, place, retryMs, isSpent)
@@ -208,7 +225,10 @@ local function check(subject, own, input, tokens, money)
   end
   if max.tokens and tokens > 0 then
     local excess = own.t + math.max(1, math.min(input, max.tokens)) - max.tokens
-    if excess > 0 then refuse(subject, own.places.tokens, waitOf(own, 't', window.tNow + own.t - window.t, excess), false) end
+    if excess > 0 then
+      local retryMs = waitOf(own, 't', window.tNow + own.t - window.t, excess)
+      refuse(subject, own.places.tokens, retryMs > 1000 and mayFree(own, excess) and 1000 or retryMs, false)
+    end
   end
   if max.generations and lifeMs > 0 and own.running >= max.generations then refuse(subject, own.places.generations, 1000, false) end
   if money > 0 and own.budgets[1] then
@@ -229,6 +249,7 @@ local function count(own, at, tokens, money)
   if own.max.requests then own.r, own.rReset = own.r + 1, fullReset end
   if own.max.tokens and tokens > 0 then own.t, own.tReset, tokensText = own.t + tokens, fullReset, ARGV[at + 2] end
   if lifeMs > 0 then own.running = own.running + 1 end
+  if own.held then own.held = own.held + tokens end
   if own.room and money > 0 then own.reserved, own.reserves, moneyText = own.reserved + money, true, ARGV[at + 3] end
   own.fields[#own.fields + 1] = ARGV[at]
   own.fields[#own.fields + 1] = second .. tokensText .. ' ' .. moneyText
