@@ -25,7 +25,7 @@ export const workerSettings = {
     140,
     110,
     100_000,
-    "The most generations of a queue that this worker takes while others have free slots, in percent of its fair share of those that run; 16 at least. More gathers them on fewer workers, which costs Redis less, but a worker that dies ends more of them.",
+    "The most generations of a queue that this worker takes while others have free slots, in percent of what the workers with free slots have on average; 16 at least. More gathers them on fewer workers, which costs Redis less, but a worker that dies ends more of them.",
   ),
   attachmentNetworks: {
     formerVariable: "SOURCE_NETWORKS",

@@ -46,9 +46,9 @@ interface Announced {
   slots: number;
   /** The used slots of all workers, this one included. */
   usedSlots: number;
-  /** The lasting slots of the others, and this worker's part of all slots. */
-  othersLastingSlots: number;
-  slotsPart: number;
+  /** The other workers that have free slots, and the lasting slots of these. */
+  openWorkers: number;
+  openLastingSlots: number;
   /** How many slots its generations use that end within a moment. */
   briefSlots: number;
   freedSlots: number;
@@ -66,8 +66,6 @@ export class WorkerQueues {
   readonly #opened: SplitWorker[] = [];
   /** The queues for which other workers have slots enough. */
   readonly #inReserve = new Set<string>();
-  /** The queues on which other workers have free slots. */
-  readonly #shared = new Set<string>();
   #check: NodeJS.Timeout | undefined;
   #isStopping = false;
 
@@ -104,18 +102,25 @@ export class WorkerQueues {
     for (const queue of this.#opened) queue.resume();
   }
 
+  /** Whether other workers have free slots, as of the last announcement. */
+  #isShared(queue: JobWorker): boolean {
+    return (this.#announced.get(queue)?.openWorkers ?? 0) > 0;
+  }
+
   /**
    * As of the last announcement. Infinite where no other worker has free slots, and while the
-   * generations end within a moment.
+   * generations end within a moment. The fair share is the mean of the workers that have free
+   * slots. The numbers of their slots do not count, because each depends on how busy its worker was
+   * when it announced them.
    */
   #shareLeftOf(queue: JobWorker): number {
-    const { name, usedSlots } = queue;
+    const { usedSlots } = queue;
     const last = this.#announced.get(queue);
     if (last === undefined || last.isFirst) return shareMin - usedSlots;
     const lasting = Math.max(0, usedSlots - last.briefSlots);
-    if (!this.#shared.has(name) || (lasting === 0 && usedSlots > 0)) return Number.POSITIVE_INFINITY;
-    const share = this.#deps.shareFactor * (last.othersLastingSlots + lasting) * last.slotsPart;
-    return Math.max(shareMin, Math.floor(share)) - lasting;
+    if (!this.#isShared(queue) || (lasting === 0 && usedSlots > 0)) return Number.POSITIVE_INFINITY;
+    const fairShare = (last.openLastingSlots + lasting) / (last.openWorkers + 1);
+    return Math.max(shareMin, Math.floor(this.#deps.shareFactor * fairShare)) - lasting;
   }
 
   /** Others may have come, or have more than at the last announcement. */
@@ -191,7 +196,7 @@ export class WorkerQueues {
         isReady,
         isPaused: () => isPausedQueue(name),
         freeSlots: () => this.#freeSlots,
-        isReserve: () => this.#inReserve.has(name) || (this.#deps.isBusy() && this.#shared.has(name)),
+        isReserve: () => this.#inReserve.has(name) || (this.#deps.isBusy() && this.#isShared(queue)),
         shareLeft: () => this.#shareLeftOf(queue),
         refreshShare: () => this.#refreshShare(queue),
         take,
@@ -261,11 +266,8 @@ export class WorkerQueues {
     const own = { slots, briefSlots, freedSlots, at: now(), isFirst, isIdle, heartbeatsAgo: 0 };
     try {
       const load = await slotBoard.announce(name, { slots, usedSlots, lastingSlots, running: 0, lifeMs });
-      const othersLastingSlots = load.lastingSlots - lastingSlots;
-      const slotsPart = load.slots === 0 ? 0 : slots / load.slots;
-      this.#announced.set(queue, { ...own, usedSlots: load.usedSlots, othersLastingSlots, slotsPart });
-      if (load.slots - slots > load.usedSlots - usedSlots) this.#shared.add(name);
-      else this.#shared.delete(name);
+      const { openWorkers, openLastingSlots } = load;
+      this.#announced.set(queue, { ...own, usedSlots: load.usedSlots, openWorkers, openLastingSlots });
       if (this.#isReserve(load)) this.#inReserve.add(name);
       else if (this.#inReserve.delete(name)) queue.resume();
     } catch (error) {

@@ -162,6 +162,9 @@ export interface QueueLoad {
   /** The workers whose names come before this process's name, and their slots. */
   workersBefore: number;
   slotsBefore: number;
+  /** The other workers that have free slots, and the lasting slots of these. */
+  openWorkers: number;
+  openLastingSlots: number;
   /** Generations that run for other processes. */
   running: number;
   /** The announcements of other ingresses about their keys; only for an ingress. */

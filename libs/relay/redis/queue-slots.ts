@@ -21,7 +21,7 @@ if not isNothing then
   redis.call("HSET", KEYS[1], ARGV[1], ARGV[2] .. " " .. ARGV[3] .. " " .. (nowMs + ARGV[4]) .. " " .. ARGV[5] .. " " .. ARGV[6] .. " " .. (ARGV[7] or ""))
   redis.call("PEXPIRE", KEYS[1], ARGV[4] * 2)
 end
-local slots, used, lasting, workersBefore, slotsBefore, running = 0, 0, 0, 0, 0, 0
+local slots, used, lasting, workersBefore, slotsBefore, openWorkers, openLasting, running = 0, 0, 0, 0, 0, 0, 0, 0
 local keySlots = {}
 local all = redis.call("HGETALL", KEYS[1])
 for at = 1, #all, 2 do
@@ -31,19 +31,25 @@ for at = 1, #all, 2 do
     redis.call("HDEL", KEYS[1], all[at])
   else
     slots = slots + ownSlots
-    used = used + (tonumber(ownUsed) or 0)
-    lasting = lasting + (tonumber(ownLasting) or tonumber(ownUsed) or 0)
+    ownUsed = tonumber(ownUsed) or 0
+    ownLasting = tonumber(ownLasting) or ownUsed
+    used = used + ownUsed
+    lasting = lasting + ownLasting
     if all[at] < ARGV[1] and ownSlots ~= "0" then
       workersBefore = workersBefore + 1
       slotsBefore = slotsBefore + ownSlots
     end
     if all[at] ~= ARGV[1] then
       running = running + ownRunning
+      if tonumber(ownSlots) > ownUsed then
+        openWorkers = openWorkers + 1
+        openLasting = openLasting + ownLasting
+      end
       if ARGV[7] and ownKeySlots ~= "" then keySlots[#keySlots + 1] = ownKeySlots end
     end
   end
 end
-return { slots, used, lasting, workersBefore, slotsBefore, running, keySlots }
+return { slots, used, lasting, workersBefore, slotsBefore, openWorkers, openLasting, running, keySlots }
 `,
   "run",
 );
@@ -79,14 +85,25 @@ export class RedisSlotBoard implements SlotBoard {
         runScript(this.#redis, announceScript, [this.#keyspace.queueSlots(queue, protocol)], values),
       ),
     );
-    const [allSlots, allUsedSlots, allLastingSlots, workersBefore, slotsBefore, othersRunning, othersKeySlots] =
-      load as [...number[], string[]];
+    const [
+      allSlots,
+      allUsedSlots,
+      allLastingSlots,
+      workersBefore,
+      slotsBefore,
+      openWorkers,
+      openLastingSlots,
+      othersRunning,
+      othersKeySlots,
+    ] = load as [...number[], string[]];
     return {
       slots: allSlots,
       usedSlots: allUsedSlots,
       lastingSlots: allLastingSlots,
       workersBefore,
       slotsBefore,
+      openWorkers,
+      openLastingSlots,
       running: othersRunning,
       ...(keySlots !== undefined && { keySlots: othersKeySlots }),
     } as QueueLoad;

@@ -84,17 +84,21 @@ test("an invalid announcement is removed", async () => {
   assert.deepEqual(await ofIngress(queue, "ingress-1", 0), { slots: 0, running: 0 });
 });
 
-test("a worker learns how much runs, and the slots of the workers before it", async () => {
+test("a worker learns how much runs, the slots of the workers before it, and which others have free slots", async () => {
   const queue = "audio";
   await announce(queue, "worker-b", worker(100, 40, 30));
   await announce(queue, "worker-a", worker(50, 5));
+  await announce(queue, "worker-d", worker(20, 21));
+  await announce(queue, "ingress-1", ingress(7));
   assert.deepEqual(await announce(queue, "worker-c", worker(10, 1)), {
-    slots: 160,
-    usedSlots: 46,
-    lastingSlots: 36,
+    slots: 180,
+    usedSlots: 67,
+    lastingSlots: 57,
     workersBefore: 2,
     slotsBefore: 150,
-    running: 0,
+    openWorkers: 2,
+    openLastingSlots: 35,
+    running: 7,
   });
   assert.equal((await announce(queue, "worker-a", worker(50, 5))).slotsBefore, 0);
 });
