@@ -114,9 +114,10 @@ const leavings = async () =>
   [
     ...(await (await operations(0, "/metrics")).text()).matchAll(/sluice_requests_total\{.*status="499"\} (\d+)/g),
   ].reduce((sum, [, count]) => sum + Number(count), 0);
-/** Redis keys of all stored Idempotency-Keys; a test that counts them forgets all before. */
-const entries = () => redis.keys("*:idempotency}:request:*");
-const forgetEntries = async () => void (await redis.del("none", ...(await entries())));
+/** The Redis key of an Idempotency-Key's entry. */
+const entryOf = (name: string, key = gateway.key) =>
+  keyspaceOf("sluice").idempotency(`key_${hashOf(key).slice(0, 24)}`, createHash("sha256").update(name).digest("hex"));
+const hasEntry = async (name: string) => (await redis.get(entryOf(name))) !== null;
 
 for (const [model, stream] of [
   ["whole", false],
@@ -329,16 +330,14 @@ for (const [outage, hasPassed] of [
   });
 
 test("a claim that Redis lost is restored while its request runs, and another's is left alone", async () => {
-  await forgetEntries();
   const answers = holdAnswers();
   const overtaken = told(send("overtaken", "scripted", { stream: true }));
-  await until("it is claimed", async () => (await entries()).length === 1);
-  const [theirs] = await entries();
-  await redis.set(theirs as string, "another's", "PX", 60_000);
+  await until("it is claimed", () => hasEntry("overtaken"));
+  await redis.set(entryOf("overtaken"), "another's", "PX", 60_000);
   const lost = told(send("lost", "scripted", { stream: true }));
-  await until("it is claimed", async () => (await entries()).length === 2);
-  await redis.del((await entries()).filter((entry) => entry !== theirs));
-  await until("it is claimed again", async () => (await entries()).length === 2);
+  await until("it is claimed", () => hasEntry("lost"));
+  await redis.del(entryOf("lost"));
+  await until("it is claimed again", () => hasEntry("lost"));
   const again = told(send("lost", "scripted", { stream: true, at: 1 }));
   answers.goOn();
   const { status: code, replayed, text } = await again;
@@ -346,8 +345,8 @@ test("a claim that Redis lost is restored while its request runs, and another's 
   assert.equal(text, (await lost).text);
   assert.match((await overtaken).text, /data: \[DONE\]\n\n$/);
   assert.equal(answers.runs, 2);
-  assert.equal(await redis.get(theirs as string), "another's");
-  assert.ok((await redis.pttl(theirs as string)) > 20_000);
+  assert.equal(await redis.get(entryOf("overtaken")), "another's");
+  assert.ok((await redis.pttl(entryOf("overtaken"))) > 20_000);
 });
 
 test("a request that ran when Redis came back without data does not run again", async () => {
@@ -355,7 +354,7 @@ test("a request that ran when Redis came back without data does not run again", 
   const first = told(send("outliving", "paced", { stream: true }));
   await until("it runs", async () => (await runs("paced")) === before + 1);
   await gateway.redis.restartEmpty();
-  await until("it is claimed again", async () => (await entries()).length === 1);
+  await until("it is claimed again", () => hasEntry("outliving"));
   await until("the other ingress serves", async () => (await operations(1, "/readyz")).ok);
   const again = await told(send("outliving", "paced", { stream: true, at: 1 }));
   assert.deepEqual([again.status, again.replayed], [200, "true"]);
@@ -364,14 +363,13 @@ test("a request that ran when Redis came back without data does not run again", 
 });
 
 test("an answer is stored although its claim was lost", async () => {
-  await forgetEntries();
   const answers = holdAnswers();
   const first = told(send("unclaimed", "scripted"));
   await until("it runs", () => answers.runs === 1);
-  await forgetEntries();
+  await redis.del(entryOf("unclaimed"));
   answers.goOn();
   await first;
-  await until("it is stored", async () => (await entries()).length === 1);
+  await until("it is stored", () => hasEntry("unclaimed"));
   assert.equal((await told(send("unclaimed", "scripted", { at: 1 }))).replayed, "true");
   assert.equal(answers.runs, 1);
 });
@@ -451,10 +449,7 @@ test("a stored answer is replayed only for a model that its caller may still use
 async function storedOf(names: string[], { at, key = gateway.key }: { at: number; key?: string }): Promise<boolean[]> {
   const stored: boolean[] = [];
   for (const name of names) {
-    const entry = keyspaceOf("sluice").idempotency(
-      `key_${hashOf(key).slice(0, 24)}`,
-      createHash("sha256").update(name).digest("hex"),
-    );
+    const entry = entryOf(name, key);
     const { status: code, replayed } = await told(send(name, "middling", { at, key }));
     assert.deepEqual([code, replayed], [200, null]);
     let value: string | null = null;
@@ -468,7 +463,6 @@ async function storedOf(names: string[], { at, key = gateway.key }: { at: number
 }
 
 test("stored answers are bounded per key and in total, and there is space again when answers expire", async () => {
-  await forgetEntries();
   await redis.del("{sluice:idempotency}:stored", "{sluice:idempotency}:bytes");
   await gateway.addIngress({
     IDEMPOTENCY_KEY_BYTES_MAX: "500000",
