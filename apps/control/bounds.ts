@@ -303,7 +303,7 @@ export const chunkLinesMax = 200;
 export const chunkBytesMax = 2 << 20;
 /** Chunks that a process runs at once. */
 export const chunksRunningMax = 32;
-/** Results of a chunk are stored when they have waited so long, or are so large. */
+/** Results of a chunk are stored at most once in this time, and when they are so large. */
 export const segmentEveryMs = 250;
 export const segmentBytesMax = 2 << 20;
 /** Bytes of results that are put in order at once. */

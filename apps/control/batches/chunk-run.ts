@@ -101,6 +101,8 @@ export class ChunkRun {
   #segments: string[];
   #flushed: Promise<void> = Promise.resolve();
   #flushTimer: NodeJS.Timeout | undefined;
+  /** When results were last stored, or the run began. */
+  #flushedAt: number;
   /** Lines that have neither begun nor ended. */
   waitingLines = 0;
 
@@ -110,6 +112,7 @@ export class ChunkRun {
     this.#progress = source.batch;
     this.#segments = [...source.chunk.segments];
     this.#vendor = source.chunk.vendor_batch;
+    this.#flushedAt = deps.clock.now();
     this.waitingLines = source.chunk.lines;
   }
 
@@ -338,8 +341,13 @@ export class ChunkRun {
     this.#results.push({ place, kind, bytes });
     this.#resultBytes += bytes.length;
     this.#counts[countOf(outcome)]++;
-    this.#flushTimer ??= setTimeout(() => void this.#flush().catch(() => this.end()), segmentEveryMs);
+    this.#flushTimer ??= setTimeout(() => void this.#flush().catch(() => this.end()), this.#flushDelayMs);
     if (this.#resultBytes >= segmentBytesMax) await this.#flush();
+  }
+
+  /** A result that comes alone is stored at once; of several, those of an interval together. */
+  get #flushDelayMs(): number {
+    return Math.max(0, this.#flushedAt + segmentEveryMs - this.#deps.clock.now());
   }
 
   /** Stores the results so far. */
@@ -348,6 +356,7 @@ export class ChunkRun {
       clearTimeout(this.#flushTimer);
       this.#flushTimer = undefined;
       if (this.#results.length === 0) return;
+      this.#flushedAt = this.#deps.clock.now();
       const { chunk, batch } = this.#source;
       const [results, counts] = [this.#results, this.#counts];
       this.#results = [];

@@ -3,14 +3,16 @@ import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, test } from "node:test";
+import { after, mock, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { takeFile, takeLines } from "../../../apps/control/batches/batch-intake.ts";
 import { cancelBatch, claimBatch } from "../../../apps/control/batches/batch-rows.ts";
 import { objectNames } from "../../../apps/control/batches/chunk-format.ts";
 import type { SendLine } from "../../../apps/control/batches/line-sender.ts";
 import { verdictOf } from "../../../apps/control/batches/line-verdict.ts";
+import { segmentEveryMs } from "../../../apps/control/bounds.ts";
 import type { Database } from "../../../apps/control/database/database.ts";
+import { until } from "../../support/time.ts";
 import { onBoth, onPostgres } from "../databases.ts";
 import {
   addAccount,
@@ -94,6 +96,43 @@ onBoth("every line has one result, in the order of the file", async (database) =
   assert.ok(runningMax <= 8, `${runningMax} lines at once`);
   const rows = await database.selectFrom("batch_chunks").selectAll().where("batch_id", "=", batch.id).execute();
   assert.deepEqual(rows, []);
+});
+
+onPostgres("a result that comes alone is stored at once", async (database) => {
+  const account = `account-${++accounts}`;
+  const id = `batch_${accounts}`;
+  const others = Promise.withResolvers<void>();
+  const context = contextOf(database, directory);
+  let passedMs = 0;
+  const now = () => context.clock.now() + passedMs;
+  await addAccount(database, account);
+  await addBatch(context, { id, account, input: inputOf(2) });
+  const runner = startRunner({ ...context, clock: { ...context.clock, now } }, async (request) => {
+    if (lineOf(request) > 0) await others.promise;
+    else {
+      passedMs = segmentEveryMs;
+      mock.timers.enable({ apis: ["setTimeout"] });
+    }
+    return answerOf(200, {});
+  });
+  runner.wake();
+  try {
+    let tickedMs = 0;
+    await until("the result is stored", async () => {
+      if (passedMs > 0 && ++tickedMs < segmentEveryMs) mock.timers.tick(1);
+      const chunk = await database
+        .selectFrom("batch_chunks")
+        .select("segments")
+        .where("batch_id", "=", id)
+        .executeTakeFirst();
+      return chunk?.segments.length === 1;
+    });
+  } finally {
+    mock.timers.reset();
+    others.resolve();
+    await ended(database, id);
+    await runner.close();
+  }
 });
 
 onPostgres("a file with faults runs no line", async (database) => {
