@@ -1,5 +1,7 @@
 /** Input that no form sends: the API refuses it by its field, and never fails on it. */
 import assert from "node:assert/strict";
+import type { Operation } from "#api/operation.ts";
+import { operations } from "#api/operations.ts";
 import { operator, startApi } from "./api.ts";
 import { onPostgres } from "./databases.ts";
 
@@ -126,4 +128,23 @@ onPostgres("a change of nothing changes nothing", async (database) => {
     assert.equal((await api.call(operator, "PATCH", path, {}, { "if-match": '"2"' })).status, 412);
   }
   assert.deepEqual(await entries(), before);
+});
+
+onPostgres("an empty body counts as none, whatever its type", async (database) => {
+  await using api = await startApi(database);
+  const types = [undefined, "application/json", "application/json; charset=utf-8", "application/x-www-form-urlencoded"];
+  for (const [name, { method, path, body }] of Object.entries<Operation>(operations)) {
+    if (method === "GET") continue;
+    const address = path.replaceAll(/:\w+/g, "none");
+    const details = new Set<string>();
+    for (const type of types) {
+      const answer = await api.call(operator, method, address, undefined, type ? { "content-type": type } : {});
+      details.add(`${answer.status} ${answer.body?.detail}`);
+      if (body !== undefined) assert.deepEqual([name, type, answer.status], [name, type, 400]);
+    }
+    assert.equal(details.size, 1, `${name}: ${[...details].join(", ")}`);
+  }
+  const form = { "content-type": "application/x-www-form-urlencoded" };
+  const { status, body } = await api.call(operator, "POST", "/accounts", "name=n", form);
+  assert.deepEqual([status, body.type], [415, "urn:sluice:problem:unsupported_media_type"]);
 });

@@ -85,6 +85,7 @@ export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
       options.log.error({ err: error, path: request.routeOptions.url }, "an API call failed");
     return sendFault(fault, reply);
   });
+  takeEmptyBodies(server);
   const page = options.console && (await addConsole(server, options.console));
   server.setNotFoundHandler((request, reply) => {
     if (page?.(request, reply)) return;
@@ -117,6 +118,20 @@ export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
   await addReferencePage(server, `${prefix}/docs`, `${prefix}/openapi.json`);
   return server;
 }
+
+/** An empty body counts as none, whatever its type: many programs send one with each call. */
+function takeEmptyBodies(server: FastifyInstance): void {
+  const parseJson = server.getDefaultJsonParser("error", "error");
+  server.removeAllContentTypeParsers();
+  server.addContentTypeParser<string>("application/json", { parseAs: "string" }, (request, body, done) =>
+    body === "" ? done(null) : parseJson(request, body, done),
+  );
+  server.addContentTypeParser<string>("*", { parseAs: "string" }, (_request, body, done) =>
+    done(body === "" ? null : notJson()),
+  );
+}
+
+const notJson = () => new Fault("unsupported_media_type", "Send JSON with `Content-Type: application/json`.");
 
 /** They keep browsers from guessing, framing and leaking. */
 const safeHeaders = {
@@ -283,8 +298,7 @@ function versionOf(header: string | undefined): number | undefined {
 function faultOf(error: FastifyError | Fault, bytesMax: number): Fault {
   if (error instanceof Fault) return error;
   if (error.statusCode === 413) return new Fault("too_large", `The body is larger than ${bytesMax} bytes.`);
-  if (error.statusCode === 415)
-    return new Fault("unsupported_media_type", "Send JSON with `Content-Type: application/json`.");
+  if (error.statusCode === 415) return notJson();
   // Such as a path that leaves the directory of the console.
   if (error.statusCode === 403 || error.statusCode === 404)
     return new Fault("not_found", "There is nothing at this address.");
