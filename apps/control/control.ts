@@ -316,12 +316,12 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const resources = opened.move();
   return {
     async listen() {
-      const control = await listen(api, config.host, config.port);
+      const control = await listen(api, config.host, config.port, "CONTROL_PORT");
       address ||= control.replace("0.0.0.0", "127.0.0.1").replace("[::]", "localhost");
       return {
         control,
         ...(internal !== undefined && { internal: await listenInternally(internal, config.internalAddress) }),
-        operations: await listen(operations, config.operationsHost, config.operationsPort),
+        operations: await listen(operations, config.operationsHost, config.operationsPort, "OPERATIONS_PORT"),
       };
     },
     firstSignInLink: signIn.firstLink,

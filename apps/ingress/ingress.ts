@@ -375,8 +375,8 @@ function handleOf(config: IngressProcessConfig, { clock }: IngressDeps, parts: P
   return {
     async listen() {
       generations.tick();
-      const api = await listen(server, config.host, config.port);
-      const operationsUrl = await listen(operations, config.operationsHost, config.operationsPort);
+      const api = await listen(server, config.host, config.port, "PORT");
+      const operationsUrl = await listen(operations, config.operationsHost, config.operationsPort, "OPERATIONS_PORT");
       // The first request may come at once, and the start may have taken longer than a link stays
       // up without a heartbeat.
       const since = clock.now();

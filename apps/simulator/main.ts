@@ -5,7 +5,7 @@
 import { readSettings } from "#service/config.ts";
 import { warnOfMisspelledVariables } from "#service/misspelled-variables.ts";
 import { withSecrets } from "#service/secret-files.ts";
-import { runProcess, StartupFault } from "#service/startup.ts";
+import { listeningAt, runProcess, StartupFault } from "#service/startup.ts";
 import { simulatorSettings } from "./config.ts";
 import { createSimulator } from "./server.ts";
 import { settingsOf, settingValuesIn } from "./settings.ts";
@@ -26,6 +26,6 @@ await runProcess("simulator", async (log) => {
     defaults: defaults.value,
     ...(key && { key }),
   });
-  const url = await simulator.listen();
+  const url = await listeningAt("SIMULATOR_PORT", simulator.listen());
   return { urls: { simulator: url }, stop: () => simulator.close(graceMs) };
 });

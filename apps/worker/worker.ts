@@ -392,7 +392,7 @@ class RunningWorker implements Worker {
 
   async start(): Promise<{ operations: string }> {
     const { config, bounds, clock, relay, intake, queues, operations } = this.#parts;
-    const url = await listen(operations, config.operationsHost, config.operationsPort);
+    const url = await listen(operations, config.operationsHost, config.operationsPort, "OPERATIONS_PORT");
     this.#every(bounds.heartbeatMs, () => {
       relay.runner.tick(clock.now());
       queues.announce();

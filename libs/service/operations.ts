@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import Fastify, { type FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
 import { connectionsPendingMax } from "./bounds.ts";
+import { listeningAt } from "./startup.ts";
 
 export interface OperationsOptions {
   metrics: Pick<Registry, "contentType" | "metrics">;
@@ -36,11 +37,11 @@ export function createOperations({ metrics, notReady, status }: OperationsOption
 }
 
 /**
- * Listens and returns the address as a URL. Port 0 uses any free port. An address in use is an
- * EADDRINUSE error.
+ * Listens and returns the address as a URL. Port 0 uses any free port. A port in use is a
+ * StartupFault that names `setting`, the variable that sets it.
  */
-export async function listen(server: FastifyInstance, host: string, port: number): Promise<string> {
-  await server.listen({ host, port, backlog: connectionsPendingMax });
+export async function listen(server: FastifyInstance, host: string, port: number, setting: string): Promise<string> {
+  await listeningAt(setting, server.listen({ host, port, backlog: connectionsPendingMax }));
   const name = host.includes(":") ? `[${host}]` : host;
   return `http://${name}:${(server.server.address() as AddressInfo).port}`;
 }

@@ -34,12 +34,25 @@ export interface Running {
   stop(): Promise<void>;
 }
 
+/**
+ * Waits until a server listens. The error of a port that it cannot have is a StartupFault that
+ * names `setting`, the variable that sets this port.
+ */
+export async function listeningAt<Value>(setting: string, start: Promise<Value>): Promise<Value> {
+  try {
+    return await start;
+  } catch (error) {
+    const { code, address, port } = error as NodeJS.ErrnoException & { address?: string; port?: number };
+    if (code === "EADDRINUSE")
+      throw new StartupFault(`port ${port} on ${address} is already in use; set ${setting} to another port`);
+    if (code === "EACCES" && port !== undefined)
+      throw new StartupFault(`no permission to listen on port ${port}; set ${setting} to another port`);
+    throw error;
+  }
+}
+
 const describe = (error: unknown): string => {
   if (!(error instanceof Error)) return String(error);
-  const { code, address, port } = error as NodeJS.ErrnoException & { address?: string; port?: number };
-  if (code === "EADDRINUSE")
-    return `port ${port} on ${address} is already in use; set PORT or OPERATIONS_PORT to another port`;
-  if (code === "EACCES" && port !== undefined) return `no permission to listen on port ${port}`;
   return error.message.split("\n", 1)[0] ?? error.name;
 };
 

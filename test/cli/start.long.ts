@@ -137,7 +137,7 @@ test("a port in use gives a one-line error", async (t) => {
   assert.equal(await gateway.ended, 1);
   assert.equal(
     gateway.output().error,
-    `sluice: port ${port} on 127.0.0.1 is already in use; set PORT or OPERATIONS_PORT to another port\n`,
+    `sluice: port ${port} on 127.0.0.1 is already in use; set PORT to another port\n`,
   );
   assert.deepEqual(processesOf(place.root), []);
 });

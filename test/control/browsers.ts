@@ -143,7 +143,7 @@ export async function startApi(database: Database, environment: Record<string, s
     log,
     version: "test",
   });
-  url = await listen(server, "127.0.0.1", 0);
+  url = await listen(server, "127.0.0.1", 0, "PORT");
   const machine: TestApi["machine"] = (method, path, body, token = operatorToken) =>
     new Browser(url).call(method, `/api/v1${path}`, body, { authorization: `Bearer ${token}`, origin: undefined });
   return {

@@ -5,8 +5,9 @@ import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { connectRedis } from "#service/redis.ts";
-import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { catalogueOf, startGateway, startRole } from "../support/gateway.ts";
 import { metricsOf } from "../support/metrics.ts";
+import { sharedPostgres } from "../support/postgres.ts";
 import { readStream } from "../support/stream.ts";
 import { until } from "../support/time.ts";
 import { contentsOf } from "./support.ts";
@@ -93,6 +94,35 @@ async function ask(body: object, key = gateway.key, query = ""): Promise<{ statu
 let trafficBeganAt = 0;
 /** Nothing can have taken longer than that since the traffic began. */
 const secondsSince = () => (performance.now() - trafficBeganAt) / 1_000;
+
+test("a port in use is named with the setting of its role", async () => {
+  const database = await (await sharedPostgres()).createTables();
+  const { port } = new URL(gateway.simulatorUrl);
+  const environment = {
+    REDIS_URL: gateway.redis.url,
+    SLUICE_CATALOGUE: gateway.catalogueFile,
+    SIMULATOR_URL: gateway.simulatorUrl,
+    DATABASE_URL: database,
+    INTERNAL_SECRET: "a secret of ingresses and control in this test",
+    ...{ PORT: "0", CONTROL_PORT: "0", CONTROL_INTERNAL_ADDRESS: "127.0.0.1:0" },
+  };
+  const settings: [role: string, setting: string, value?: string][] = [
+    ["ingress", "PORT"],
+    ["ingress", "OPERATIONS_PORT"],
+    ["worker", "OPERATIONS_PORT"],
+    ["control", "CONTROL_PORT"],
+    ["control", "CONTROL_INTERNAL_ADDRESS", `127.0.0.1:${port}`],
+    ["control", "OPERATIONS_PORT"],
+    ["simulator", "SIMULATOR_PORT"],
+  ];
+  await Promise.all(
+    settings.map(([role, setting, value = port]) =>
+      assert.rejects(startRole(role, [], { ...environment, [setting]: value }), {
+        message: `${role} ended with 78: sluice ${role}: port ${port} on 127.0.0.1 is already in use; set ${setting} to another port\n`,
+      }),
+    ),
+  );
+});
 
 test("traffic of every kind", async () => {
   trafficBeganAt = performance.now();

@@ -86,7 +86,8 @@ export async function listenInternally(server: FastifyInstance, address: string)
   const [, path] = /^unix:(.+)$/.exec(address) ?? [];
   if (path === undefined) {
     const colon = address.lastIndexOf(":");
-    return listen(server, address.slice(0, colon).replaceAll(/[[\]]/g, ""), Number(address.slice(colon + 1)));
+    const host = address.slice(0, colon).replaceAll(/[[\]]/g, "");
+    return listen(server, host, Number(address.slice(colon + 1)), "CONTROL_INTERNAL_ADDRESS");
   }
   // A process that was killed leaves its socket behind.
   await rm(path, { force: true });
