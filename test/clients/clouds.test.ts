@@ -149,7 +149,7 @@ test("AzureOpenAI: a token in place of the key, and errors", async () => {
   });
 });
 
-for (const path of ["/openai/v1", "/v1beta/openai", "/v1beta/openai/"])
+for (const path of ["/", "/openai/v1", "/v1beta/openai", "/v1beta/openai/"])
   test(`OpenAI's client with the base URL ${path}`, async () => {
     const client = new OpenAI({ apiKey: key, baseURL: `${url}${path}`, maxRetries: 0 });
     assert.equal((await client.chat.completions.create({ model, messages })).choices[0]?.message.content, greeting);

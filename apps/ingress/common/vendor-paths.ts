@@ -1,5 +1,6 @@
 /**
- * The paths under which clients of clouds call a vendor's API, and the paths that serve them here.
+ * The paths under which clients of clouds and of LiteLLM call a vendor's API, and the paths that
+ * serve them here.
  * The server rewrites each request's path before routing, so no route exists twice.
  *
  * - Azure: https://learn.microsoft.com/azure/ai-foundry/openai/reference
@@ -7,6 +8,8 @@
  *   for Anthropic's models, …/partner-models/claude/use-claude
  * - Gemini's Live API: https://ai.google.dev/api/live
  * - Google's base URL for OpenAI's clients: https://ai.google.dev/gemini-api/docs/openai
+ * - LiteLLM, which has most endpoints without their version, too:
+ *   https://github.com/BerriAI/litellm/blob/main/litellm/proxy/_types.py (LiteLLMRoutes)
  */
 import { isJsonType, withField } from "#wire/form.ts";
 import { jsonBytesOf } from "#wire/json/parse.ts";
@@ -33,13 +36,19 @@ const live = /^\/{1,2}ws\/google\.ai\.generativelanguage\.v1(?:alpha|beta)?(\.Ge
 /** Google's methods that create batches are served beside the batches. */
 const batches = /^\/v1(?:alpha|beta1?)?\/models\/(.+:(?:batchGenerateContent|asyncBatchEmbedContent))$/;
 
-/** Every path of them contains one of these. */
+/** Anthropic's endpoints are not among them. */
+const versionless =
+  /^\/(?:(interactions)|chat\/completions|completions|embeddings|images|audio|moderations|models|responses|realtime|files|batches)(?=\/|$)/;
+
+/** Every other path of them contains one of these. */
 const vendors = /\/openai|\/ws\/|:/;
 
 /** Where a URL (a path with its query) is served. Every other URL is served as it is. */
 export function servedPathOf(url: string): ServedPath {
   const question = url.indexOf("?");
   const path = question < 0 ? url : url.slice(0, question);
+  const [isVersionless, googleOnly] = versionless.exec(path) ?? [];
+  if (isVersionless !== undefined) return servedPathOf(`${googleOnly === undefined ? "/v1" : "/v1beta"}${url}`);
   if (!vendors.test(path)) return { url };
   const query = question < 0 ? "" : url.slice(question);
   const [, liveMethod] = live.exec(path) ?? [];

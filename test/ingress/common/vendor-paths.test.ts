@@ -37,6 +37,34 @@ test("the paths of clouds lead to the vendors' own, with their query", () => {
     assert.deepEqual(servedPathOf(requestUrl), { url: served, ...(model !== undefined && { model }) }, requestUrl);
 });
 
+test("the paths of LiteLLM without a version lead to the version that serves them", () => {
+  for (const path of [
+    "/chat/completions",
+    "/completions?a=/x",
+    "/embeddings",
+    "/images/generations",
+    "/images/edits",
+    "/audio/speech",
+    "/audio/transcriptions",
+    "/moderations",
+    "/models",
+    "/models/vendor/m",
+    "/models/m:generateContent",
+    "/models/m:streamGenerateContent?alt=sse",
+    "/responses",
+    "/responses/resp_1/input_items",
+    "/responses/compact",
+    "/realtime?model=m",
+    "/files/file-1/content",
+    "/batches/b/cancel",
+  ])
+    assert.deepEqual(servedPathOf(path), { url: `/v1${path}` });
+  assert.deepEqual(servedPathOf("/interactions/i/cancel?a=b"), { url: "/v1beta/interactions/i/cancel?a=b" });
+  assert.deepEqual(servedPathOf("/models/m:batchGenerateContent"), {
+    url: "/v1beta/batches/m:batchGenerateContent",
+  });
+});
+
 test("other paths are served as they are", () => {
   for (const url of [
     "/",
@@ -48,6 +76,11 @@ test("other paths are served as they are", () => {
     "/v1/chat/completions?next=/openai/models",
     "/v1beta/models/openai:generateContent",
     "/openaix/models",
+    "/messages",
+    "/rerank",
+    "/chat",
+    "/modelsx",
+    "/v1/responses",
     "/v1/projects/p/publishers/google/models/m:generateContent",
     `/v1/${vertex}/google/models`,
     `/v1/${vertex}/anthropic/models/m:predict`,
