@@ -18,6 +18,7 @@ import {
   time,
 } from "./common.ts";
 import type { Operation } from "./operation.ts";
+import { webhookPattern } from "./settings.ts";
 import { webhookEvents } from "./vocabulary.ts";
 
 export const deliveryStates = ["pending", "delivered", "failed"] as const;
@@ -26,8 +27,8 @@ const settings = {
   name: name("For people."),
   url: Type.String({
     maxLength: 2_000,
-    pattern: "^https?://[^\\s@]+$",
-    description: "Receives events by POST. Its host must have a public address.",
+    pattern: webhookPattern.source,
+    description: "Receives events by POST. Its host must have a public address, and it has no user name or password.",
   }),
   events: Type.Array(oneOf(webhookEvents), {
     minItems: 1,

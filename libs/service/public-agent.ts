@@ -50,8 +50,13 @@ export function isReachable(address: string, networks: readonly Network[]): bool
   return (parsed.range() === "unicast" && !isIn(internal)) || isIn(networks);
 }
 
-/** False for a literal address that is not reachable. A name is looked up at each connection. */
+/**
+ * False for a literal address that is not reachable, and for a name of this machine's own if its
+ * loopback addresses are not. Any other name is looked up at each connection.
+ */
 export const isPublicHost = (hostname: string, networks: readonly Network[]): boolean => {
+  // https://www.rfc-editor.org/rfc/rfc6761#section-6.3
+  if (/(^|\.)localhost\.?$/i.test(hostname)) return ["127.0.0.1", "::1"].some((own) => isReachable(own, networks));
   const literal = literalOf(hostname);
   return isIP(literal) === 0 || isReachable(literal, networks);
 };

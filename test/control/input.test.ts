@@ -130,6 +130,44 @@ onPostgres("a change of nothing changes nothing", async (database) => {
   assert.deepEqual(await entries(), before);
 });
 
+onPostgres("the address of a webhook has no credentials, and no host that deliveries refuse", async (database) => {
+  await using api = await startApi(database);
+  const account = `webhooks-${process.pid}`;
+  await api.call(operator, "POST", "/accounts", { id: account, name: "n" });
+  const events = ["batch.completed"];
+  const statusOf = async (url: string) => {
+    const { status, body } = await api.call(operator, "POST", "/webhooks", { account, name: "n", url, events });
+    assert.equal(body.field, status === 201 ? undefined : "url", url);
+    const { id } = body;
+    const changed = await api.call(operator, "PATCH", `/webhooks/${id ?? "none"}`, { url });
+    assert.equal(changed.status, status === 201 ? 200 : 400, url);
+    return status;
+  };
+  for (const url of [
+    "https://example.com/@team/hook",
+    "https://example.com/hook?to=me@example.com#@",
+    "http://8.8.8.8/",
+    "https://localhost.example.com/",
+  ])
+    assert.equal(await statusOf(url), 201, url);
+  for (const url of [
+    "https://user@example.com/",
+    "https://user:password@example.com/@team",
+    "https://:password@example.com/",
+    "https://localhost/hook",
+    "https://LOCALHOST.:8443/",
+    "http://a.localhost/",
+    "http://127.1/",
+    "http://10.0.0.1/",
+    "http://[::1]/",
+    "http://[fd00::1]/",
+    "http://2130706433/",
+    "https://",
+    "ftp://example.com/",
+  ])
+    assert.equal(await statusOf(url), 400, url);
+});
+
 onPostgres("an empty body counts as none, whatever its type", async (database) => {
   await using api = await startApi(database);
   const types = [undefined, "application/json", "application/json; charset=utf-8", "application/x-www-form-urlencoded"];

@@ -31,11 +31,14 @@ export interface WebhookHandlerOptions {
 
 export function webhookHandlers({ secret, networks, wake }: WebhookHandlerOptions): Handlers<typeof webhookOperations> {
   const checkUrl = (url: string): void => {
-    if (!URL.canParse(url)) throw new Fault("invalid", "`url` is not an address.", { field: "url" });
-    if (!isPublicHost(new URL(url).hostname, networks))
-      throw new Fault("invalid", "The host of `url` must have a public address, or one in WEBHOOK_NETWORKS.", {
-        field: "url",
-      });
+    const refuse = (detail: string): never => {
+      throw new Fault("invalid", detail, { field: "url" });
+    };
+    if (!URL.canParse(url)) refuse("`url` is not an address.");
+    const { username, password, hostname } = new URL(url);
+    if (username !== "" || password !== "") refuse("`url` must not contain a user name or a password.");
+    if (!isPublicHost(hostname, networks))
+      refuse("The host of `url` must have a public address, or one in WEBHOOK_NETWORKS.");
   };
   const sealed = (id: string) => {
     const value = `whsec_${randomBytes(32).toString("base64")}`;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { getGlobalDispatcher, setGlobalDispatcher } from "undici";
-import { boundFetch, Unreachable } from "#service/public-agent.ts";
+import { boundFetch, isPublicHost, networksOf, Unreachable } from "#service/public-agent.ts";
 import { jsonAnswer, startScriptedUpstream, type UpstreamAnswer } from "../../support/upstream.ts";
 
 test("the built-in fetch reaches no metadata server, also by a redirect, and waits for a bounded time", async () => {
@@ -22,6 +22,15 @@ test("the built-in fetch reaches no metadata server, also by a redirect, and wai
   } finally {
     setGlobalDispatcher(before);
   }
+});
+
+test("a name of this machine's own is public only where its loopback addresses are allowed", () => {
+  for (const host of ["localhost", "a.localhost", "localhost."]) {
+    assert.equal(isPublicHost(host, []), false, host);
+    assert.equal(isPublicHost(host, networksOf("127.0.0.0/8")), true, host);
+    assert.equal(isPublicHost(host, networksOf("::1/128")), true, host);
+  }
+  for (const host of ["localhost.example.com", "mylocalhost"]) assert.equal(isPublicHost(host, []), true, host);
 });
 
 test("the built-in fetch breaks off answers that are too large, too slow or encoded", async () => {
