@@ -5,7 +5,16 @@ import { parseArgs } from "node:util";
 import type { batchOperations } from "#api/batches.ts";
 import type { AnswerOf } from "#api/operation.ts";
 import type { Environment } from "#catalogue/environment.ts";
-import { CommandFault, exitCodeOf, jsonOf, type Output, shortTime, standardOutput, tableOf } from "./command.ts";
+import {
+  CommandFault,
+  exitCodeOf,
+  jsonOf,
+  type Output,
+  shortTime,
+  standardOutput,
+  tableOf,
+  withNegativeNumbers,
+} from "./command.ts";
 import { callControl, controlOf, readControl } from "./control-address.ts";
 
 const usage = `Usage:
@@ -29,7 +38,7 @@ export async function batchesCommand(
 ): Promise<number> {
   try {
     const { values, positionals } = parseArgs({
-      args,
+      args: withNegativeNumbers(args),
       allowPositionals: true,
       options: {
         account: { type: "string" },

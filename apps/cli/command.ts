@@ -38,6 +38,20 @@ export function exitCodeOf(command: string, error: unknown, { err }: Pick<Output
   return failure.exitCode;
 }
 
+/**
+ * Joins a negative number to the option before it: `parseArgs` takes it for an option, and cannot
+ * say what the option's value may be.
+ */
+export const withNegativeNumbers = (args: readonly string[]): string[] =>
+  args.flatMap((arg, index) => {
+    const [before, after] = [args[index - 1], args[index + 1]];
+    if (isNegative(arg) && isOption(before)) return [];
+    return isOption(arg) && isNegative(after) ? [`${arg}=${after}`] : [arg];
+  });
+
+const isNegative = (arg: string | undefined) => /^-[\d.]/.test(arg ?? "");
+const isOption = (arg: string | undefined) => /^--[^=]+$/.test(arg ?? "");
+
 /** The characters that a text takes in a terminal, which may be other than its code units. */
 const widthOf = (text: string) => [...text].length;
 

@@ -2,7 +2,7 @@
 import { parseArgs } from "node:util";
 import { type KeyRecord, stateOf as keyStateOf } from "#access/record.ts";
 import type { Environment } from "#catalogue/environment.ts";
-import { CommandFault, failureOf, type Output, standardOutput, wantsHelp } from "./command.ts";
+import { CommandFault, failureOf, type Output, standardOutput, wantsHelp, withNegativeNumbers } from "./command.ts";
 import { fieldsOf, keyOptions, limitHelp } from "./key-options.ts";
 import type { KeyStore, NewKey } from "./key-store.ts";
 import { durationOf, keyTableOf } from "./keys-text.ts";
@@ -54,7 +54,7 @@ export async function keysCommand(
     return 2;
   }
   try {
-    output.out(await commands[command as keyof typeof commands](rest, environment));
+    output.out(await commands[command as keyof typeof commands](withNegativeNumbers(rest), environment));
     return 0;
   } catch (error) {
     const { line, exitCode } = failureOf(error) ?? {

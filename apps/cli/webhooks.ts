@@ -3,7 +3,16 @@ import { parseArgs } from "node:util";
 import type { AnswerOf, InputOf } from "#api/operation.ts";
 import type { webhookOperations } from "#api/webhooks.ts";
 import type { Environment } from "#catalogue/environment.ts";
-import { CommandFault, exitCodeOf, jsonOf, type Output, shortTime, standardOutput, tableOf } from "./command.ts";
+import {
+  CommandFault,
+  exitCodeOf,
+  jsonOf,
+  type Output,
+  shortTime,
+  standardOutput,
+  tableOf,
+  withNegativeNumbers,
+} from "./command.ts";
 import { callControl, controlOf } from "./control-address.ts";
 
 const usage = `Usage:
@@ -34,7 +43,7 @@ export async function webhooksCommand(
 ): Promise<number> {
   try {
     const { values, positionals } = parseArgs({
-      args,
+      args: withNegativeNumbers(args),
       allowPositionals: true,
       options: {
         account: { type: "string" },

@@ -43,6 +43,14 @@ const webhooks = runs(webhooksCommand);
 const line = (id: string, more: object) =>
   `${JSON.stringify({ custom_id: id, method: "POST", url: "/v1/chat/completions", body: { model: "sim-fast", messages: [{ role: "user", content: "hi" }], ...more } })}\n`;
 
+test("a negative number is refused with the numbers that an option takes", async () => {
+  assert.match((await batches("list", "--limit", "-5")).err, /--limit must be a number from 1 to 500\n$/);
+  assert.match(
+    (await webhooks("rotate", "webhook_1", "--overlap", "-5")).err,
+    /--overlap must be a number of hours\n$/,
+  );
+});
+
 test("results of a batch are printed and stored, all or one kind", async () => {
   const input = Buffer.from(line("good", {}) + line("bad", { messages: "none" }));
   const file = await client.files.create({ file: await toFile(input, "in.jsonl"), purpose: "batch" });

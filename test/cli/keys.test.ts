@@ -225,6 +225,20 @@ test("an invalid command gives a one-line error and creates nothing", async () =
       1,
       /--budget-per-day must be an amount such as 2\.50, from 0 to 1000000$/m,
     ],
+    ...["-5", "-0.5", "-.5"].map(
+      (amount) =>
+        [
+          [...create, "--group", "default", "--budget-per-month", amount],
+          1,
+          /--budget-per-month must be an amount such as 2\.50, from 0 to 1000000$/m,
+        ] as [string[], number, RegExp],
+    ),
+    [[...create, "--group", "default", "--requests-per-minute", "-5"], 1, /must be an integer from 1 to 1000000000$/m],
+    [[...create, "--group", "default", "--wait", "-30s"], 1, /--wait must be a duration/],
+    [[...create, "--group", "default", "--expires", "-5d"], 1, /--expires must be in the future/],
+    [["rotate", "a", "--overlap", "-1h"], 1, /--overlap must be a duration/],
+    [[...create, "--group", "default", "--budget-per-month"], 2, /argument missing/],
+    [[...create, "--group", "default", "--budget-per-month", "--json"], 2, /ambiguous/],
     [[...create, "--group", "default", "--account", "a b"], 1, /--account must be 1 to 100 of/],
     [[...create, "--group", "absent"], 1, /no group is named "absent"; the catalogue has default, narrow/],
     [[...create, "--group", "default", "--expires", "2001-01-01"], 1, /--expires must be in the future/],
