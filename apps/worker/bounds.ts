@@ -77,6 +77,13 @@ export const lingerMs = 2_000;
 export const leadingBytesMax = 1 << 20;
 
 // Preparation.
+/** Bytes of a large body that one command reads. */
+export const bodyPartBytes = 1 << 20;
+/** Large bodies that a worker reads at once. The others wait in line. */
+export const bodiesReadAtOnceMax = 2;
+/** How long Redis may fail to give a part of a body, and how soon it is asked again. */
+export const bodySilenceMsMax = 8_000;
+export const bodyRetryMs = 250;
 /** Characters of all settings together that go to a reader of answers. Some answers repeat them. */
 export const settingsLengthMax = 256 * 1024;
 /** Characters or elements of one setting that goes to a reader of answers. None needs more. */

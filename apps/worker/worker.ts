@@ -42,6 +42,7 @@ import { TargetLoad } from "./observability/target-load.ts";
 import { traceSubscriber } from "./observability/trace-subscriber.ts";
 import { UsageBackup } from "./observability/usage-backup.ts";
 import { PreparationThread } from "./preparation/preparation.ts";
+import { RequestBodies } from "./preparation/request-bodies.ts";
 import { measureUsage } from "./process-usage.ts";
 import { WorkerQueues } from "./queues.ts";
 import type { WorkerRedis } from "./redis.ts";
@@ -201,7 +202,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     vendorBatches,
     answerPace: new AnswerPace(() => intake.gathersChunks),
     attachmentsFor: attachments.forKey,
-    readBody: (generation) => redis.getBuffer(deps.redis.keyspace.body(generation)),
+    requestBodies: new RequestBodies({ redis, keyspace, clock }),
     send: (run, kind, payload) => relay.runner.send(run, kind, payload, clock.now()),
     taken: (run, seq) => relay.runner.taken(run, seq),
   };

@@ -61,6 +61,7 @@ import { quietMsMin, unclaimedAnswerBytesMax } from "../bounds.ts";
 import { continues as continuesText, type Exchange, type Exchanged, lost } from "../preparation/exchange.ts";
 import { exchangeOf } from "../preparation/operations.ts";
 import { Preparation, type PreparationThread } from "../preparation/preparation.ts";
+import type { RequestBodies } from "../preparation/request-bodies.ts";
 import { SessionRoute, unbound } from "../routing/affinity.ts";
 import type { Bindings } from "../routing/bindings.ts";
 import type { ContentTimes } from "../routing/content-times.ts";
@@ -97,8 +98,7 @@ export interface AttemptDeps {
   vendorBatches: Pick<VendorBatches, "defer" | "answerTo">;
   /** The attachments of one request of this key. */
   attachmentsFor(keyId: string): RequestAttachments;
-  /** The body of a job that carries none; null when it is gone. */
-  readBody(generation: string): Promise<Buffer | null>;
+  requestBodies: Pick<RequestBodies, "read">;
   send(run: Run<Attempt>, kind: AnswerKind, payload: Buffer): void;
   /** The upstream has the caller's input up to this frame. */
   taken(run: Run<Attempt>, seq: number): void;
@@ -114,6 +114,18 @@ const stopping: Failure = {
   code: "unavailable",
   message: "The process that ran this session is stopping; open a new session to go on.",
   retryAfterSeconds: 1,
+};
+
+const bodyGone: Failure = {
+  code: "unavailable",
+  message: "The request was lost before it could be answered; send it again.",
+  retryAfterSeconds: 1,
+};
+
+const bodyUnread: Failure = {
+  code: "unavailable",
+  message: "The gateway could not read the request from Redis in time; send it again.",
+  retryAfterSeconds: 5,
 };
 
 const simulatedFailure: Failure = {
@@ -249,7 +261,7 @@ export class Attempt {
 
   /** Undefined once the attempt is over. */
   async #readRequest(): Promise<Request | undefined> {
-    const { group, model: id, fallbacks = [], body: inJob, generation, session, sessionIsAssumed } = this.#job;
+    const { group, model: id, fallbacks = [], body: inJob, session, sessionIsAssumed } = this.#job;
     const catalogue = this.#deps.catalogue();
     const model = catalogue.modelFor(group, id);
     if (session !== undefined && model?.affinity === "session")
@@ -280,18 +292,26 @@ export class Attempt {
       });
       return undefined;
     }
-    const body = inJob === null ? await this.#deps.readBody(generation).catch(() => null) : Buffer.from(inJob);
-    if (this.#isOver) return undefined;
-    if (body === null) {
-      this.#fail({
-        code: "unavailable",
-        message: "The request was lost before it could be answered; send it again.",
-      });
-      return undefined;
-    }
+    const body = inJob === null ? await this.#readBody() : Buffer.from(inJob);
+    if (body === undefined || this.#isOver) return undefined;
     const retryState = new RetryState(candidates, this.#deps.clock.now(), Math.random);
     if (this.#job.delivered !== undefined) retryState.keep(lost);
     return { body, retryState };
+  }
+
+  /** The body of a job that carries none. Undefined once the attempt is over. */
+  async #readBody(): Promise<Buffer | undefined> {
+    const { signal } = this.#ended;
+    try {
+      const body = await this.#deps.requestBodies.read(this.#job.generation, signal);
+      if (body !== null) return body;
+      if (!this.#isOver) this.#fail(bodyGone);
+    } catch (error) {
+      if (this.#isOver) return undefined;
+      this.#fault = error;
+      this.#fail(bodyUnread);
+    }
+    return undefined;
   }
 
   /**

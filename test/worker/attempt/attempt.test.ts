@@ -781,3 +781,34 @@ test("Vertex AI gets the service tier in a header, and AI Studio in the body", a
     assert.equal(JSON.parse(request.body.toString()).serviceTier, field, `${upstream} ${tier}`);
   }
 });
+
+for (const [how, read, message] of [
+  ["is gone", async () => null, /was lost before it could be answered/],
+  [
+    "could not be read",
+    async () => {
+      throw new Error("Command timed out");
+    },
+    /could not read the request from Redis in time/,
+  ],
+] as const)
+  test(`a large body that ${how} fails with what happened and with a time to try again`, async () => {
+    const { attempt, started, failure, ended } = startAttempt(oneTarget, { body: null }, undefined, undefined, read);
+    await started;
+    assert.equal(failure().code, "unavailable");
+    assert.match(failure().message, message);
+    assert.ok(failure().retryAfterSeconds >= 1);
+    attempt.forget();
+    assert.equal((ended()?.fault as Error | undefined)?.message, how === "is gone" ? undefined : "Command timed out");
+  });
+
+test("a large body is not read to its end for an attempt that is over", async () => {
+  const read = async (_generation: string, signal: AbortSignal) => {
+    await sleep(60_000, undefined, { signal });
+    return null;
+  };
+  const { attempt, started, frames } = startAttempt(oneTarget, { body: null }, undefined, undefined, read);
+  attempt.abort();
+  await started;
+  assert.deepEqual(frames, []);
+});

@@ -84,6 +84,7 @@ export function startAttempt(
   more: Partial<GenerationJob> = {},
   learnedRepairs = new LearnedRepairs(),
   contentTimes = new ContentTimes(),
+  readBody: AttemptDeps["requestBodies"]["read"] = async () => null,
 ) {
   const catalogue = catalogueOf(model);
   const time = { now: 1_000 };
@@ -128,7 +129,7 @@ export function startAttempt(
     events: new EventStream<WorkerEvents>(
       Object.fromEntries(kinds.map((kind) => [kind, (event: object) => events.push({ kind, ...event } as Recorded)])),
     ),
-    readBody: async () => null,
+    requestBodies: { read: readBody },
     send(_run: unknown, kind: string, payload: Buffer) {
       frames.push({ kind, payload });
       changes.emit("frame");
