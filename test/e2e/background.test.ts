@@ -197,6 +197,43 @@ test("a failure of the upstream ends in status failed, polled or streamed", asyn
   }
 });
 
+for (const stream of [false, true])
+  test(`a background ${stream ? "stream" : "response"} that failed leaves its Idempotency-Key free, and is still read`, async () => {
+    for (const model of ["refusing", "breaking"] as const) {
+      const options = { headers: { "idempotency-key": `failed ${model} ${stream}` } };
+      const begin = async (input: string, from = client) => {
+        const create = { model, input, background: true } as const;
+        if (!stream) return (await from.responses.create(create, options)).id;
+        const [first] = await eventsOf(await from.responses.create({ ...create, stream }, options), 1);
+        return first?.type === "response.created" ? first.response.id : assert.fail("no response was created");
+      };
+      const ids = [];
+      for (const [input, from] of [
+        ["Hi", client],
+        ["Hi", elsewhere],
+        ["Bye", client],
+      ] as const) {
+        const id = await begin(input, from);
+        ids.push(id);
+        assert.equal((await settled(id)).status, "failed");
+      }
+      assert.equal(new Set(ids).size, 3);
+      for (const id of ids) assert.equal((await elsewhere.responses.retrieve(id)).status, "failed");
+    }
+  });
+
+test("a background response that was cancelled keeps its Idempotency-Key, and a deleted one leaves it free", async () => {
+  const body = { model: "endless", input: "Go.", background: true } as const;
+  const options = { headers: { "idempotency-key": "cancelled" } };
+  const { id } = await client.responses.create(body, options);
+  await elsewhere.responses.cancel(id);
+  assert.deepEqual(await client.responses.create(body, options), await client.responses.retrieve(id));
+  await elsewhere.responses.delete(id);
+  const anew = await client.responses.create(body, options);
+  assert.notEqual(anew.id, id);
+  await client.responses.cancel(anew.id);
+});
+
 test("background work needs storage, and does not run on WebSockets", async () => {
   const unstored = await errorOf(
     client.responses.create({ model: "sim", input: "Hi", background: true, store: false }),

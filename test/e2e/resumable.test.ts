@@ -2,14 +2,29 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { after, test } from "node:test";
+import { hashOf } from "#access/key.ts";
+import { profiles } from "#dialects/profiles.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
 import { startGateway } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
 import { modelLine } from "./support.ts";
 
-const paced = "sim-text;rate=100;tokens=40;first=0";
+const models = {
+  paced: "sim-text;rate=100;tokens=40;first=0",
+  refusing: "sim-text;status=400",
+  breaking: "sim-text;rate=0;error=3",
+  slow: "sim-text;rate=20;tokens=30;first=0",
+  alone: "sim-text;rate=20;tokens=31;first=0",
+};
 const gateway = await startGateway({
   ingresses: 2,
-  catalogue: `groups:\n  default: { models: ["*"] }\n  always: { models: ["*"], resumableStreams: true }\n  private: { models: ["*"], storesResponses: false }\nupstreams:\n  simulator: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }\nmodels:\n${modelLine({ id: "paced", model: paced })}${modelLine({ id: "refusing", model: "sim-text;status=400" })}${modelLine({ id: "breaking", model: "sim-text;rate=0;error=3" })}`,
+  workers: ["chat=64"],
+  catalogue: `groups:\n  default: { models: ["*"] }\n  always: { models: ["*"], resumableStreams: true }\n  private: { models: ["*"], storesResponses: false }\nupstreams:\n  simulator: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }\nmodels:\n${Object.entries(
+    models,
+  )
+    .map(([id, model]) => modelLine({ id, model, queue: id === "alone" ? "image" : "chat" }))
+    .join("")}`,
 });
 after(() => gateway[Symbol.asyncDispose]());
 
@@ -68,6 +83,15 @@ async function cutAfter(count: number, question: Awaited<ReturnType<typeof ask>>
   return `${text.split("\n\n").slice(0, count).join("\n\n")}\n\n`;
 }
 
+/** Has the only generation that goes on without its caller taken over. */
+async function expireLease(): Promise<void> {
+  const redis = await connectRedis(gateway.redis.url, "patient");
+  const { runs: leases } = keyspaceOf("sluice");
+  const [member] = await redis.zrange(leases, "0", "-1");
+  await redis.zadd(leases, 0, member as string);
+  redis.disconnect();
+}
+
 /** The text of a stream that must break behind its last event. */
 async function brokenTextOf(response: IncomingMessage): Promise<string> {
   let text = "";
@@ -79,7 +103,8 @@ async function brokenTextOf(response: IncomingMessage): Promise<string> {
 
 const lastIdIn = (text: string) => [...text.matchAll(/^id: (.+)$/gm)].at(-1)?.[1] ?? assert.fail("no event has an id");
 const resumable = { "x-sluice-resumable": "true" };
-const calls = async () => (await gateway.seen(paced)).length;
+const runs = async (id: keyof typeof models) => (await gateway.seen(models[id])).length;
+const calls = () => runs("paced");
 
 for (const [dialect, question] of Object.entries(dialects))
   test(`${dialect}: a broken stream is resumed at another ingress, and no byte is lost or repeated`, async () => {
@@ -119,13 +144,78 @@ test("Google's libraries, which fail on the ids of events, get a resumable strea
   assert.equal(await textOf((await ask(question, { url: other, headers })).response), first);
 });
 
-test("the log of a failed stream is read with its error once, and then the connection breaks", async () => {
+for (const [dialect, question] of Object.entries(dialects))
+  test(`${dialect}: a stream that failed leaves its Idempotency-Key free, and is still read to its error`, async () => {
+    const path = question.path.replace("paced", "breaking");
+    const failing = { path, body: { ...question.body, ...("model" in question.body && { model: "breaking" }) } };
+    const read = profiles[dialect as keyof typeof profiles].breaksAfterError ? brokenTextOf : textOf;
+    const headers = { ...resumable, "idempotency-key": `broken ${dialect}` };
+    const before = await runs("breaking");
+    const first = await read((await ask(failing, { headers })).response);
+    assert.match(first, /error/);
+    const second = await read((await ask(failing, { url: other, headers })).response);
+    assert.equal(await runs("breaking"), before + 2);
+    for (const [text, { url }] of [
+      [first, { url: other }],
+      [second, { url: gateway.url }],
+    ] as const) {
+      const lastEventId = lastIdIn(text).replace(/\d+$/, "0");
+      const rest = await read(
+        (await ask(failing, { url, headers: { ...headers, "last-event-id": lastEventId } })).response,
+      );
+      assert.equal(rest, text.slice(text.indexOf("\n\n") + 2));
+    }
+    assert.equal(await runs("breaking"), before + 2);
+    const changed = await ask({ ...failing, body: { ...failing.body, temperature: 1 } }, { headers });
+    assert.equal(changed.response.statusCode, 200);
+    await read(changed.response);
+  });
+
+for (const victim of ["worker", "ingress"] as const)
+  test(`a stream whose ${victim} died leaves its Idempotency-Key free, and is still read to its error`, async () => {
+    const model = victim === "worker" ? "alone" : "slow";
+    const question = { path: "/v1/chat/completions", body: { model, stream: true, messages: message } };
+    const headers = { ...resumable, "idempotency-key": `lost ${victim}` };
+    const doomed =
+      victim === "worker" ? await gateway.addWorker("image=1", {}, true) : await gateway.addIngress({}, true);
+    const url = victim === "worker" ? gateway.url : (doomed.urls.api as string);
+    const { response } = await ask(question, { url, headers });
+    let seen = "";
+    const broken = assert.rejects(async () => {
+      for await (const part of response) {
+        seen += String(part);
+        if (seen.split("\n\n").length === 4) await doomed.kill();
+      }
+    });
+    await broken;
+    if (victim === "ingress") await expireLease();
+    else await gateway.addWorker("image=1");
+    const first = lastIdIn(seen).replace(/\d+$/, "0");
+    const lost = await ask(question, { url: other, headers: { ...headers, "last-event-id": first } });
+    assert.match(await brokenTextOf(lost.response), /was lost; send it again/);
+    const again = await textOf((await ask(question, { url: other, headers })).response);
+    assert.match(again, /data: \[DONE\]/);
+    assert.equal(await runs(model), 2);
+  });
+
+test("a stream whose end was not stored leaves its Idempotency-Key free, and retries at once run once", async () => {
   const question = dialects["openai-chat"] as (typeof dialects)[""];
-  const failing = { ...question, body: { ...question.body, model: "breaking" } };
-  const headers = { ...resumable, "idempotency-key": "broken" };
-  const first = await brokenTextOf((await ask(failing, { headers })).response);
-  assert.equal(await brokenTextOf((await ask(failing, { url: other, headers })).response), first);
-  assert.equal(first.match(/"error"/g)?.length, 1);
+  const headers = { ...resumable, "idempotency-key": "endless" };
+  const first = await textOf((await ask(question, { headers })).response);
+  const redis = await connectRedis(gateway.redis.url, "patient");
+  const { storedLog } = keyspaceOf("sluice");
+  const id = lastIdIn(first).replace(/\.\d+$/, "");
+  await until("it is over", async () => (await redis.zcard(keyspaceOf("sluice").runs)) === 0);
+  await redis.rpop(storedLog(`key_${hashOf(gateway.key).slice(0, 24)}`, `:log:${id}`));
+  redis.disconnect();
+  const before = await calls();
+  const retries = Array.from({ length: 6 }, (_, index) =>
+    ask(question, { url: index % 2 === 0 ? gateway.url : other, headers }),
+  );
+  const texts = await Promise.all(retries.map(async (retry) => textOf((await retry).response)));
+  assert.equal(new Set(texts).size, 1);
+  assert.match(String(texts[0]), /data: \[DONE\]/);
+  assert.equal(await calls(), before + 1);
 });
 
 test("a repeated request with the same Idempotency-Key reads the same stream, while it runs and afterwards", async () => {

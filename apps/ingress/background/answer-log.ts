@@ -202,6 +202,21 @@ export async function logStateOf(store: SealedStore, owner: StoreOwner, id: stri
   }
 }
 
+/**
+ * Whether the log of the answer with this id has its end: "failed" where the answer has failed or
+ * is not complete. Undefined for a log that has no end so far, or is not stored. Rejects when Redis
+ * does not answer.
+ */
+export async function logEndOf(
+  store: SealedStore,
+  owner: StoreOwner,
+  id: string,
+): Promise<"end" | "failed" | undefined> {
+  const [last] = ((await store.parts(owner, logIdOf(id), -1, 1)) ?? []).map(decoded);
+  if (last === undefined || !isEnd(last)) return undefined;
+  return last.kind === "end" ? "end" : "failed";
+}
+
 /** A place in the log of the answer `id`: behind the event with the number `after`; -1 for all. */
 export interface LogPosition {
   owner: StoreOwner;

@@ -37,11 +37,13 @@ import {
 } from "../response/logged-response.ts";
 import { type AnswerResponse, nobody } from "../response/response.ts";
 import type { KeyDirectory } from "../server/authentication.ts";
+import type { AliasClaim } from "../stored/bounded-store.ts";
 import { detailNameOf, logIdOf, type SealedStore, type StoreOwner } from "../stored/sealed-store.ts";
 import { isOver, type StoredResponses } from "../stored/stored-responses.ts";
 import { type Answered, type ResolvedBody, storageOf } from "../stored/storing.ts";
 import { type LogState, LogWriter, logStateOf } from "./answer-log.ts";
 import { BackgroundAnswer, firstEventsOf, queuedResponseOf } from "./background-answer.ts";
+import { EarlierGenerations } from "./earlier-generations.ts";
 import type { Run, Runs, TakenRun } from "./runs.ts";
 
 /** The queue of generations that nobody waits for. */
@@ -86,6 +88,19 @@ interface Start {
   answered?: () => Pick<Answered, "storage" | "layers">;
 }
 
+/** Stores a generation before it starts, and removes it again. */
+interface Beginning {
+  /** False where another value has the alias. */
+  store(claim: AliasClaim | undefined): Promise<Result<boolean>>;
+  remove(): Promise<unknown>;
+}
+
+/** The generation with this id answers the request; `isNew` if the request has begun it. */
+export interface Begun {
+  id: string;
+  isNew: boolean;
+}
+
 /** A request whose generation goes on without its caller. */
 export interface DetachedRequest {
   request: FastifyRequest;
@@ -94,69 +109,81 @@ export interface DetachedRequest {
   resolved: ResolvedBody;
   /** The caller of a stream. */
   live: ServerResponse | undefined;
-  /** A retry under the same id must have the same. */
+  /** The Idempotency-Key; a retry with the same must have the same fingerprint. */
+  name: string | undefined;
   fingerprint: string;
 }
 
 export class DetachedGenerations {
   readonly #options: DetachedOptions;
+  readonly #earlier: EarlierGenerations;
   readonly #running = new LiveMap<string, Running>();
   #isTicking = false;
   #isStopping = false;
 
   constructor(options: DetachedOptions) {
     this.#options = options;
+    this.#earlier = new EarlierGenerations(options);
   }
 
   /**
-   * Begins a response of OpenAI's Responses that goes on in the background. Resolves to its id; a
-   * stream is answered to `live`, and its caller may leave. `name` is its Idempotency-Key.
+   * Begins a response of OpenAI's Responses that goes on in the background, unless there is one
+   * with its Idempotency-Key. A stream is answered to `live`, and its caller may leave.
    */
-  async beginBackground(
-    source: DetachedRequest,
-    name: string | undefined,
-  ): Promise<Result<{ id: string; isNew: boolean }>> {
+  async beginBackground(source: DetachedRequest): Promise<Result<Begun>> {
     const { admission, responses, clock } = this.#options;
     const { request, owner, resolved, live, fingerprint } = source;
     const { body, expansion } = resolved;
     const model = admission.modelFor(request, String(body.model));
     if (model instanceof Refusal) return model;
-    const id = `resp_${name === undefined ? request.id.replace(/^req_/, "") : hashOf(`${owner.keyId} ${name}`)}`;
+    const id = request.id.replace(/^req_/, "resp_");
     const { chain = [], conversationId, input = inputListOf(resolved.bytes) } = expansion ?? {};
     const queued = {
       ...queuedResponseOf(id, model.id, body, Math.floor(clock.epoch() / 1_000)),
       ...storageOf({ isStored: true, previousId: chain.at(-1), conversationId }),
     };
     const response = jsonBytesOf(queued);
-    const isNew = await responses.begin(owner, { id, chain, conversationId, input, response }, fingerprint);
-    if (isNew instanceof Refusal) return isNew;
-    if (!isNew) return { id, isNew };
     const names = [id, detailNameOf(id), logIdOf(id), ...(conversationId === undefined ? [] : [conversationId])];
     const framing = live === undefined ? "whole" : "sse";
     const bytes = withMembers(resolved.bytes, "background", () => undefined);
     const run = this.#runOf(source, names, { id, model: model.id, framing, isBackground: true });
-    const undo = () => responses.remove(owner, id);
-    const refusal = await this.#begin({ ...source, resolved: { ...resolved, bytes } }, { run, queued }, undo);
-    return refusal ?? { id, isNew };
+    const toStore = { id, chain, conversationId, input, response };
+    const beginning = {
+      store: async (claim: AliasClaim | undefined) => {
+        const isStored = await responses.begin(owner, toStore, { fingerprint, claim });
+        if (isStored === true && isLogged(run))
+          await this.#options.store.put(owner, { id: logIdOf(id), value: Buffer.from("log") });
+        return isStored;
+      },
+      remove: () => responses.remove(owner, id),
+    };
+    return this.#begin({ ...source, resolved: { ...resolved, bytes } }, { run, queued }, beginning);
   }
 
   /**
-   * Begins a stream that its caller can resume under this id. False where there is one already: the
-   * caller then reads its log. A stream of another fingerprint is refused.
+   * Begins a stream that its caller can resume, unless there is one with its Idempotency-Key: the
+   * caller then reads its log.
    */
   async beginResumable(
     source: DetachedRequest,
-    { id, model, answered }: { id: string; model: string; answered(): Answered },
-  ): Promise<Result<boolean>> {
-    const { owner, fingerprint } = source;
+    { model, answered }: { model: string; answered(): Answered },
+  ): Promise<Result<Begun>> {
+    const { request, owner, fingerprint } = source;
     const { store } = this.#options;
+    const id = request.id.replace(/^req_/, "gen_");
     const logId = logIdOf(id);
-    const opened = await store.put(owner, { id: logId, value: Buffer.from(fingerprint), replaces: 0 });
-    if (opened === "full") return new Refusal(noSpace);
-    if (opened === "conflict")
-      return (await this.checkFingerprint(owner, id, fingerprint, { gone: unavailable, other: otherRequest })) ?? false;
     const run = this.#runOf(source, [logId], { id, model, framing: "sse", isBackground: false });
-    return (await this.#begin(source, { run, answered }, () => store.remove(owner, logId))) ?? true;
+    return this.#begin(
+      source,
+      { run, answered },
+      {
+        store: async (claim) => {
+          const stored = await store.put(owner, { id: logId, value: Buffer.from(fingerprint), replaces: 0, claim });
+          return stored === "full" ? new Refusal(noSpace) : stored !== "conflict";
+        },
+        remove: () => store.remove(owner, logId),
+      },
+    );
   }
 
   #runOf(
@@ -181,23 +208,51 @@ export class DetachedGenerations {
     };
   }
 
-  /** Leases the generation to this ingress and starts it; `undo` frees its id if that fails. */
+  /**
+   * Begins the generation, unless another one with its Idempotency-Key runs or has its answer. A
+   * key whose generation has failed or is lost is free.
+   */
   async #begin(
+    source: DetachedRequest,
+    start: Pick<Start, "run" | "queued" | "answered">,
+    beginning: Beginning,
+  ): Promise<Result<Begun>> {
+    const { owner, name, fingerprint } = source;
+    const { id, isBackground } = start.run;
+    for (;;) {
+      const earlier = name === undefined ? undefined : await this.#earlier.find(owner, name, { isBackground });
+      if (earlier !== undefined && "id" in earlier)
+        return earlier.fingerprint === fingerprint ? { id: earlier.id, isNew: false } : new Refusal(otherRequest);
+      const isBegun = await this.#beginNew(source, start, beginning, earlier);
+      if (isBegun instanceof Refusal) return isBegun;
+      if (isBegun) return { id, isNew: true };
+    }
+  }
+
+  /**
+   * Leases the generation to this ingress, stores its beginning and starts it. It is leased first,
+   * so that nothing is stored that no ingress would end. False where another request claims the
+   * alias first.
+   */
+  async #beginNew(
     { request, owner, endpoint, resolved, live }: DetachedRequest,
     start: Pick<Start, "run" | "queued" | "answered">,
-    undo: () => Promise<unknown>,
-  ): Promise<Refusal | undefined> {
-    const { store, runs } = this.#options;
+    { store, remove }: Beginning,
+    claim: AliasClaim | undefined,
+  ): Promise<Result<boolean>> {
+    const { runs } = this.#options;
     const { run } = start;
     const lease = async () => {
-      if (run.isBackground && isLogged(run)) await store.put(owner, { id: logIdOf(run.id), value: Buffer.from("log") });
       await outlastRedis(this.#options, () => runs.begin(run, resolved.bytes));
+      const isStored = await store(claim);
+      if (isStored !== true) return isStored;
       const log = { parts: 0, events: 0 };
-      return this.#start({ ...start, owner, request, endpoint, body: resolved, requestId: request.id, log, live });
+      const own = { owner, request, endpoint, body: resolved, requestId: request.id, log, live };
+      return this.#start({ ...start, ...own }) ?? true;
     };
-    const refusal = await lease().catch(() => new Refusal(unavailable));
-    if (refusal !== undefined) await Promise.all([undo().catch(() => undefined), runs.end(run, "deleted")]);
-    return refusal;
+    const isBegun = await lease().catch(() => new Refusal(unavailable));
+    if (isBegun !== true) await Promise.all([remove().catch(() => undefined), runs.end(run, "deleted")]);
+    return isBegun;
   }
 
   /**

@@ -5,7 +5,6 @@
  * on meanwhile.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { hashOf } from "#access/key.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Framing } from "#dialects/codec.ts";
 import type { Failure } from "#dialects/errors.ts";
@@ -20,7 +19,10 @@ import type { LogFollower } from "./log-follower.ts";
 
 const resumableHeader = "x-sluice-resumable";
 
-/** The id of an event: that of its stream, and its number. */
+/**
+ * The id of an event: that of its stream, and its number. Streams of an earlier version have ids
+ * with `idem_`.
+ */
 const eventId = /^(gen_[0-9a-z]{1,60}|idem_[0-9a-f]{64})\.(\d{1,9})$/;
 
 export interface ResumableOptions {
@@ -73,21 +75,19 @@ export class ResumableStreams {
     }
     const name = nameOf(request);
     if (name instanceof Refusal) return name;
-    const id = name === undefined ? request.id.replace("req_", "gen_") : `idem_${hashOf(name)}`;
-    const source = { request, owner, endpoint, resolved, live: reply.raw, fingerprint: fingerprintOf(request) };
-    const isNew = await detached.beginResumable(source, {
-      id,
+    const source = { request, owner, endpoint, resolved, live: reply.raw, name, fingerprint: fingerprintOf(request) };
+    const begun = await detached.beginResumable(source, {
       model,
       answered: () => storing.answered(request, endpoint, resolved, { framing: "sse" }),
     });
-    if (isNew instanceof Refusal) return isNew;
-    if (isNew) {
+    if (begun instanceof Refusal) return begun;
+    if (begun.isNew) {
       request.isGeneration = true;
       reply.hijack();
       return undefined;
     }
     const replayed = await replay();
-    return replayed instanceof Refusal ? replayed : this.follow(request, reply, { owner, id, after: -1 });
+    return replayed instanceof Refusal ? replayed : this.follow(request, reply, { owner, id: begun.id, after: -1 });
   }
 
   /**

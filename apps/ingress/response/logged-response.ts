@@ -124,7 +124,11 @@ export class LoggedResponse extends ResponseEvents implements AnswerResponse, De
 
   end(chunk: string | Buffer = ""): void {
     if (this.#hasEnded) return;
-    if (this.#error === undefined) this.#take(Buffer.from(chunk as Buffer));
+    if (this.#error === undefined) {
+      // A text is the error event here, too.
+      if (typeof chunk === "string" && chunk !== "") this.#hasFailed = true;
+      this.#take(Buffer.from(chunk as Buffer));
+    }
     void this.#finish(this.#error && { status: this.#error.status, body: String(chunk) });
   }
 
@@ -154,8 +158,8 @@ export class LoggedResponse extends ResponseEvents implements AnswerResponse, De
     this.#hasEnded = true;
     const { log, ending } = this.#options;
     for (const event of (await ending?.(error)) ?? []) this.#write(event);
-    const isBroken = error !== undefined && this.#hasHead && ending === undefined;
-    await log.end(isBroken ? (this.#hasFailed ? "failed" : "broken") : "end");
+    const isComplete = ending !== undefined || (error === undefined && !this.#hasFailed);
+    await log.end(isComplete ? "end" : this.#hasFailed ? "failed" : "broken");
     const live = this.#live;
     if (this.#error !== undefined && !this.#hasHead && live?.closed === false) {
       live.writeHead(this.#error.status, this.#error.headers);

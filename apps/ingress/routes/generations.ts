@@ -204,8 +204,9 @@ export class GenerationRoutes {
     const limits = valueOrThrow(await admission.check(request, responses, { mayReplay: false }))?.headers;
     for (const [name, value] of Object.entries({ ...requestIdHeadersOf(request), ...limits }))
       live?.setHeader(name, value);
-    const source = { request, owner, endpoint: responses, resolved, live, fingerprint: fingerprintOf(request) };
-    const { id, isNew } = valueOrThrow(await detached.beginBackground(source, valueOrThrow(nameOf(request))));
+    const own = { name: valueOrThrow(nameOf(request)), fingerprint: fingerprintOf(request) };
+    const source = { request, owner, endpoint: responses, resolved, live, ...own };
+    const { id, isNew } = valueOrThrow(await detached.beginBackground(source));
     request.isGeneration = isNew;
     if (live !== undefined && isNew) reply.hijack();
     else if (live !== undefined) {

@@ -80,8 +80,10 @@ const common = `${names}${counting}`;
 
 /**
  * ARGV: key, id, value, aliases (separated by spaces), detail (empty to keep that of the version
- * before), life in ms, expected version (-1 for any), bytes of one key and of all keys at most.
- * Returns the new version, 0 if another version was found, -1 if the value does not fit.
+ * before), life in ms, expected version (-1 for any), bytes of one key and of all keys at most, an
+ * alias that no other value may have (empty for none), and the id of the value that may have it.
+ * Returns the new version, 0 if another version was found or another value has the alias, -1 if the
+ * value does not fit.
  */
 const putText = `${common}
 local key, id, detail, lifeMs = ARGV[1], ARGV[2], ARGV[5], tonumber(ARGV[6])
@@ -91,6 +93,8 @@ local entry = entryOf(key, id)
 local found = redis.call("HMGET", entry, "version", "bytes")
 local version = tonumber(found[1]) or 0
 if expected >= 0 and version ~= expected then return 0 end
+local holder = ARGV[10] ~= "" and redis.call("HGET", aliasesOf(key), ARGV[10])
+if holder and holder ~= ARGV[11] and redis.call("EXISTS", entryOf(key, holder)) == 1 then return 0 end
 if detail == "" then detail = redis.call("HGET", entry, "detail") or "" end
 local bytes = #ARGV[3] + 2 * #ARGV[4] + #detail
 if bytes > keyMax or bytes > max then return -1 end
@@ -204,6 +208,12 @@ export interface StoredValue {
   version: number;
 }
 
+/** The value is stored only if no value has the alias, or if the one with the id `from` has it. */
+export interface AliasClaim {
+  alias: string;
+  from: string | undefined;
+}
+
 export interface ValueToStore {
   id: string;
   value: Buffer;
@@ -214,6 +224,8 @@ export interface ValueToStore {
   detail?: Buffer;
   /** Further names by which the value can be found. */
   aliases?: readonly string[];
+  /** A further alias, which no other value has. */
+  claim?: AliasClaim | undefined;
   /** Stores only in place of this version; 0 for none. */
   replaces?: number;
   /**
@@ -231,17 +243,19 @@ export class BoundedStore {
   }
 
   /**
-   * The new version; "conflict" if another version is stored than the one to replace, "full" if
-   * there is no space. Rejects when Redis does not answer.
+   * The new version; "conflict" if another version is stored than the one to replace, or another
+   * value has the claimed alias; "full" if there is no space. Rejects when Redis does not answer.
    */
   async put(
     keyId: string,
-    { id, value, detail = nothing, aliases = [], replaces = -1, isEnd = false }: ValueToStore,
+    { id, value, detail = nothing, aliases = [], claim, replaces = -1, isEnd = false }: ValueToStore,
   ): Promise<number | "conflict" | "full"> {
     const { redis, keyspace, space, lifeMs, keyBytesMax, bytesMax } = this.#options;
     if (!isEnd && !(await space.hasSpace())) return "full";
-    const names = aliases.filter(isStorableName).slice(0, aliasesMax).join(" ");
-    const values = [keyId, id, value, names, detail, lifeMs, replaces, keyBytesMax, bytesMax];
+    const all = claim === undefined ? aliases : [claim.alias, ...aliases];
+    const names = all.filter(isStorableName).slice(0, aliasesMax).join(" ");
+    const claimValues = [claim?.alias ?? "", claim?.from ?? ""];
+    const values = [keyId, id, value, names, detail, lifeMs, replaces, keyBytesMax, bytesMax, ...claimValues];
     const script = isEnd && value.length + detail.length <= smallEndBytesMax ? putEndScript : putScript;
     const version = Number(await runScript(redis, script, [keyspace.stored], values));
     return version > 0 ? version : version === 0 ? "conflict" : "full";
@@ -311,8 +325,8 @@ export class BoundedStore {
   }
 
   /**
-   * Parts of a value from this index on, at most so many. Undefined where the value is not stored.
-   * Rejects when Redis does not answer.
+   * Parts of a value from this index on, at most so many; -1 is the last one. Undefined where the
+   * value is not stored. Rejects when Redis does not answer.
    */
   async parts(keyId: string, id: string, from: number, most: number): Promise<Buffer[] | undefined> {
     const { redis, keyspace } = this.#options;

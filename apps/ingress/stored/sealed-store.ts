@@ -13,7 +13,12 @@ export interface StoreOwner {
 export const detailNameOf = (id: string): string => `${id} detail`;
 
 /** The id of the log of an answer with this id. */
-export const logIdOf = (id: string): string => `:log:${id}`;
+export const logIdOf = (id: string): string => `${logPrefix}${id}`;
+
+/** The id of the answer that has a log with this id. */
+export const answerIdOf = (logId: string): string => logId.slice(logPrefix.length);
+
+const logPrefix = ":log:";
 
 /**
  * While Redis is away, methods wait as requests do, and then reject with RedisUnavailable. Those
@@ -29,8 +34,8 @@ export class SealedStore {
   }
 
   /**
-   * The new version; "conflict" if another version is stored than the one to replace, "full" if
-   * there is no space.
+   * The new version; "conflict" if another version is stored than the one to replace, or another
+   * value has the claimed alias; "full" if there is no space.
    */
   put({ keyId, sealing }: StoreOwner, value: ValueToStore): Promise<number | "conflict" | "full"> {
     const { id, value: plain, detail } = value;

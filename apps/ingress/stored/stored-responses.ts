@@ -22,11 +22,11 @@ import {
 import { jsonBytesOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf } from "#wire/json/spans.ts";
 import { chainMax, conversationItemsLeft, conversationItemsMax, storedResponseBytesMax } from "../common/bounds.ts";
-import { otherRequest, tooLarge } from "../common/failures.ts";
+import { tooLarge } from "../common/failures.ts";
 import { asSent, type Item, itemOf, listIn, shownOf, valueIn } from "../common/items.ts";
 import { Refusal, type Result, valuesOf } from "../common/refusal.ts";
 import { compactionName } from "../response/compacted-response.ts";
-import { isStorableName, type StoredValue } from "./bounded-store.ts";
+import { type AliasClaim, isStorableName, type StoredValue } from "./bounded-store.ts";
 import { type Conversations, isConversationId, tooManyItems } from "./conversations.ts";
 import { foreignCompaction, notFoundOf, previousNotOver, unknownItem, unknownPrevious } from "./not-found.ts";
 import { logIdOf, type SealedStore, type StoreOwner } from "./sealed-store.ts";
@@ -67,6 +67,8 @@ interface StoredResponse {
   chain: readonly string[];
   /** The fingerprint of the request, for responses that were begun without their answer. */
   fingerprint?: string;
+  /** The alias that such a response has claimed. */
+  claimedAlias?: string;
   response: Buffer;
 }
 
@@ -155,20 +157,19 @@ export class StoredResponses {
   }
 
   /**
-   * Stores a response that has no answer yet, with its input. False where the id is taken, by a
-   * request of the same fingerprint. Another fingerprint is refused, and so
-   * is a response for which there is no space.
+   * Stores a response that has no answer yet, with its input. False where another one has the alias
+   * that it claims. A response for which there is no space is refused.
    */
-  async begin(owner: StoreOwner, toStore: ResponseToStore, fingerprint: string): Promise<Result<boolean>> {
+  async begin(
+    owner: StoreOwner,
+    toStore: ResponseToStore,
+    { fingerprint, claim }: { fingerprint: string; claim: AliasClaim | undefined },
+  ): Promise<Result<boolean>> {
     const { id, chain, input, response } = toStore;
     if (input.length > storedResponseBytesMax) return new Refusal(tooLarge(storedResponseBytesMax));
-    const value = encoded({ chain, fingerprint, response });
-    const stored = await this.#store.put(owner, { id, value, detail: input, replaces: 0 });
-    if (stored === "full") return new Refusal(noSpace);
-    if (stored !== "conflict") return true;
-    const earlier = await this.find(owner, id);
-    if (earlier instanceof Refusal) return earlier;
-    return earlier.fingerprint === fingerprint ? false : new Refusal(otherRequest);
+    const value = encoded({ chain, fingerprint, ...(claim && { claimedAlias: claim.alias }), response });
+    const stored = await this.#store.put(owner, { id, value, detail: input, claim, replaces: 0 });
+    return stored === "full" ? new Refusal(noSpace) : stored !== "conflict";
   }
 
   /**
@@ -193,7 +194,7 @@ export class StoredResponses {
       const stored = await this.#store.put(owner, {
         id,
         value,
-        aliases: idsIn(output),
+        aliases: [kept.claimedAlias ?? [], idsIn(output)].flat(),
         replaces: storedValue.version,
         isEnd: isOver(after),
       });

@@ -96,15 +96,12 @@ test("a resumable stream begins when its lease fails at first", async () => {
   });
   const live = { once: () => undefined, closed: false } as never;
   const own = {
-    id: "gen_1",
     model: "sim",
     answered: () => ({ framing: "sse" as const }),
   };
   const resolved = partOf<ResolvedBody>({ bytes: Buffer.from("{}"), body: {} });
-  assert.equal(
-    await detached.beginResumable({ request, owner, endpoint, resolved, live, fingerprint: "f" }, own),
-    true,
-  );
+  const source = { request, owner, endpoint, resolved, live, name: undefined, fingerprint: "f" };
+  assert.deepEqual(await detached.beginResumable(source, own), { id: "gen_1", isNew: true });
   assert.deepEqual(begun, ["sim"]);
 });
 

@@ -112,3 +112,28 @@ test("the log of an answer that broke off behind its error event says so", async
   await new Promise(setImmediate);
   assert.deepEqual(kinds, ["failed"]);
 });
+
+for (const [how, kind, act] of [
+  ["ends", "end", (response) => response.end()],
+  ["ends with an error event", "failed", (response) => response.end('data: {"error":{}}\n\n')],
+  ["breaks off", "broken", (response) => response.destroy()],
+] as [string, string, (response: LoggedResponse) => void][])
+  test(`the log of an answer that ${how} is written as ${kind}`, async () => {
+    const kinds: string[] = [];
+    const ending = partOf<LogWriter>({ ...log, end: async (end = "end") => void kinds.push(end) });
+    const response = new LoggedResponse({ log: ending, sendsIds: true, ended: () => undefined });
+    response.writeHead(200, {});
+    act(response);
+    await new Promise(setImmediate);
+    assert.deepEqual(kinds, [kind]);
+  });
+
+test("the log of a request that failed before its first event is not that of an answer", async () => {
+  const kinds: string[] = [];
+  const ending = partOf<LogWriter>({ ...log, end: async (end = "end") => void kinds.push(end) });
+  const response = new LoggedResponse({ log: ending, sendsIds: true, ended: () => undefined });
+  response.writeHead(400, {});
+  response.end('{"error":{}}');
+  await new Promise(setImmediate);
+  assert.deepEqual(kinds, ["broken"]);
+});

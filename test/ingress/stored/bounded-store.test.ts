@@ -60,6 +60,23 @@ test("a change replaces only the version that it was made from", async () => {
   assert.equal(await total(), 20);
 });
 
+test("a claimed alias has one value, and another takes it only from the value that it names", async () => {
+  const claim = (id: string, from?: string) =>
+    store.put("key", { id, value: value(10), replaces: 0, claim: { alias: "name", from } });
+  const holder = async () => (await store.idsOf("key", ["name"]))[0];
+  assert.equal(await claim("one"), 1);
+  for (const from of [undefined, "none"]) assert.equal(await claim("two", from), "conflict");
+  assert.deepEqual([await holder(), await stored("key", "two")], ["one", [false]]);
+  assert.equal(await claim("two", "one"), 1);
+  assert.equal(await claim("three", "one"), "conflict");
+  await store.remove("key", "one");
+  assert.equal(await holder(), "two");
+  await redis.del(keyspace.storedEntry("key", "two"));
+  assert.equal(await claim("three"), 1);
+  await store.remove("key", "three");
+  assert.equal(await holder(), undefined);
+});
+
 test("a key loses the values that it has used least recently", async () => {
   for (const [place, id] of ["one", "two", "three"].entries())
     await storeWith({ lifeMs: 10_000 * (place + 1) }).put("key", { id, value: value(30) });
