@@ -23,7 +23,10 @@ export class UploadTickets {
     return `${text}.${this.#macOf(text, upload).toString("base64url")}`;
   }
 
-  /** The key of the ticket in a request's URL; undefined if none is valid at `now`. */
+  /**
+   * The key of the ticket in a request's URL; undefined if none is valid at `now`. Rejects as
+   * `look` does.
+   */
   async recordOf(
     url: string,
     keys: { find(hash: string): KeyRecord | undefined; look(hash: string): Promise<KeyRecord | undefined> },
@@ -38,7 +41,7 @@ export class UploadTickets {
     if (upload === undefined || others.length > 0) return undefined;
     if (!timingSafeEqual(Buffer.from(mac, "base64url"), this.#macOf(text, upload)) || Number(end) <= now)
       return undefined;
-    const record = keys.find(keyHash) ?? (await keys.look(keyHash).catch(() => undefined));
+    const record = keys.find(keyHash) ?? (await keys.look(keyHash));
     return record !== undefined && stateOf(record, now) === "live" ? record : undefined;
   }
 

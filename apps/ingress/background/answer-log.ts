@@ -253,13 +253,14 @@ export async function readLog(
   const place = { after, events: 0 };
   for (;;) {
     const isSilent = clock.now() - readAt > logSilentMsMax;
-    // Asked first: the last parts may be written in between.
-    const isWritten = !isSilent || (await reader.isWritten().catch(() => false));
+    // Asked first: the last parts may be written in between. Unknown where Redis does not answer.
+    const isWritten = !isSilent || (await reader.isWritten().catch(() => undefined));
     const parts = await store.parts(owner, logIdOf(id), at, partsPerRead).catch(() => "unavailable" as const);
     if (parts === undefined) return "lost";
     if (parts === "unavailable" || parts.length === 0) {
-      if (!isWritten) return "lost";
-      if (isSilent && parts !== "unavailable") readAt = clock.now();
+      const isUnknown = isWritten === undefined && parts !== "unavailable";
+      if (!isWritten && !isUnknown) return "lost";
+      if (isSilent && isWritten && parts !== "unavailable") readAt = clock.now();
       pollMs = Math.min(logPollMsMax, 2 * pollMs);
     } else {
       at += parts.length;

@@ -36,6 +36,11 @@ export const unavailable: Failure = {
 /** Redis refused a command, or did not answer it in time: callers get `unavailable`. */
 export class RedisUnavailable extends Error {}
 
+/** In place of an error of Redis, which says nothing about what it was asked for. */
+export function redisIsAway(): never {
+  throw new RedisUnavailable();
+}
+
 export const workerLost: Failure = {
   code: "worker_lost",
   message: "The process that ran this request was lost; send it again.",

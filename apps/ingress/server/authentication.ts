@@ -9,6 +9,7 @@ import { authenticate, hashesOf } from "#access/authenticate.ts";
 import type { KeyRecord } from "#access/record.ts";
 import { callerOf, TokenBuckets } from "#service/token-buckets.ts";
 import { callersLookedUpMax, lookUps, lookUpsOfCaller } from "../common/bounds.ts";
+import { redisIsAway } from "../common/failures.ts";
 
 /** The records of keys by the hash of the key. */
 export interface KeyDirectory {
@@ -61,14 +62,14 @@ export class NewKeys {
   }
 
   /**
-   * Whether a credential of the request is a key that was not known before. False too while Redis
-   * is away, and for a caller who has sent many unknown keys.
+   * Whether a credential of the request is a key that was not known before. False too for a caller
+   * who has sent many unknown keys. Rejects with RedisUnavailable while Redis does not answer.
    */
   async learn({ headers, url, ip }: Pick<FastifyRequest, "headers" | "url" | "ip">): Promise<boolean> {
     const unknown = hashesOf(credentialsOf(headers, url)).filter((hash) => this.#keys.find(hash) === undefined);
     for (const hash of unknown) {
       if (this.#callers.take(callerOf(ip)) > 0 || this.#all.take("") > 0) return false;
-      const record = await this.#keys.look(hash).catch(() => undefined);
+      const record = await this.#keys.look(hash).catch(redisIsAway);
       if (record !== undefined) return true;
     }
     return false;

@@ -6,6 +6,7 @@ import type { FastifyRequest } from "fastify";
 import { InternalVerifier, internalSignatureHeader } from "#access/internal-signature.ts";
 import { stateOf } from "#access/record.ts";
 import type { GenerationJob } from "#relay/job.ts";
+import { redisIsAway } from "../common/failures.ts";
 import type { KeyDirectory } from "./authentication.ts";
 
 /** A line of a batch, as the ledger knows it. */
@@ -45,13 +46,14 @@ export class BatchCallers {
 
   /**
    * Sets the caller of a request. False for a signature that is not valid, and for a key that is
-   * not, or not any more at `now` (epoch milliseconds).
+   * not, or not any more at `now` (epoch milliseconds). Rejects with RedisUnavailable where Redis
+   * does not say whether there is the key: control then sends the line again.
    */
   async identify(request: FastifyRequest, now: number): Promise<boolean> {
     const { method, originalUrl: url, headers } = request;
     const claims = this.#verifier.verify(headers[internalSignatureHeader], { receiver: "ingress", method, url }, now);
     if (claims?.batch === undefined || claims.key === undefined) return false;
-    const record = this.#keys.find(claims.key) ?? (await this.#keys.look(claims.key).catch(() => undefined));
+    const record = this.#keys.find(claims.key) ?? (await this.#keys.look(claims.key).catch(redisIsAway));
     if (record === undefined || stateOf(record, now) !== "live") return false;
     request.caller = record;
     request.apiKey = "";

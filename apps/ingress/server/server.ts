@@ -19,7 +19,7 @@ import type { BeginTrace } from "#tracing/tracing.ts";
 import { fileRequestMs, headerBytesMax, refusedMs } from "../common/bounds.ts";
 import type { IngressConfig } from "../common/config.ts";
 import { isSocketHandshake, pathOf, requestIdHeadersOf } from "../common/endpoints.ts";
-import { addressNotAllowed, failureOf, invalidKey, notFoundOf, unavailable } from "../common/failures.ts";
+import { addressNotAllowed, failureOf, invalidKey, notFoundOf, redisIsAway, unavailable } from "../common/failures.ts";
 import { labelsOf, noLabels } from "../common/labels.ts";
 import { outlastRedis } from "../common/outlast-redis.ts";
 import { invalidRequest, Refusal } from "../common/refusal.ts";
@@ -227,7 +227,7 @@ function identifies({ keys, clock }: RequestServerOptions, request: FastifyReque
 
 /** Sets the caller of a request whose URL has a valid ticket for an upload. */
 async function isUploading({ tickets, keys, clock }: RequestServerOptions, request: FastifyRequest): Promise<boolean> {
-  const record = await tickets?.recordOf(request.url, keys, clock.epoch());
+  const record = await tickets?.recordOf(request.url, keys, clock.epoch()).catch(redisIsAway);
   if (record !== undefined) request.caller = record;
   return record !== undefined;
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { systemClock } from "#service/clock.ts";
+import { systemClock as clock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { LogWriter, logStateOf, readLog } from "../../../apps/ingress/background/answer-log.ts";
@@ -25,7 +25,7 @@ const store = new SealedStore(
     keyBytesMax: 1_000_000,
     bytesMax: 1_000_000,
   }),
-  { clock: systemClock, redisWaitMs: 0 },
+  { clock, redisWaitMs: 0 },
 );
 const owner = { keyId: "key_1", sealing: Sealing.of("sk-one", "key_1") };
 const event = (text: string) => Buffer.from(`data: ${text}\n\n`);
@@ -33,7 +33,7 @@ const event = (text: string) => Buffer.from(`data: ${text}\n\n`);
 /** A log whose writer stored two events and vanished, and which another one went on with. */
 async function takenOverLog(id: string): Promise<void> {
   await store.put(owner, { id: logIdOf(id), value: Buffer.from("log") });
-  const common = { store, owner, id, clock: systemClock, drained: () => {} };
+  const common = { store, owner, id, clock, drained: () => {} };
   const first = new LogWriter({ ...common, parts: 0, events: 0, isTakenOver: false });
   first.head({ status: 200, headers: {} });
   first.event(event("one"));
@@ -52,7 +52,7 @@ async function takenOverLog(id: string): Promise<void> {
 async function readFrom(id: string, after: number): Promise<{ outcome: string; text: string; next: number }> {
   const read = { text: "", next: -1 };
   const outcome = await readLog(
-    { store, clock: systemClock },
+    { store, clock },
     { owner, id, after },
     {
       head: () => {},
@@ -78,4 +78,33 @@ test("for a reader that saw an event which the log lost with its writer, the ans
   await takenOverLog("gen_b");
   assert.equal((await readFrom("gen_b", 2)).outcome, "lost");
   assert.equal((await readFrom("gen_b", 7)).outcome, "lost");
+});
+
+test("a log is not lost because Redis does not say once whether it is still written", async () => {
+  const id = "gen_c";
+  await store.put(owner, { id: logIdOf(id), value: Buffer.from("log") });
+  const writer = new LogWriter({
+    ...{ store, owner, id, parts: 0, events: 0 },
+    isTakenOver: false,
+    clock,
+    drained() {},
+  });
+  // Each look at the clock is longer than a log may be silent.
+  let now = 0;
+  let questions = 0;
+  const outcome = await readLog(
+    { store, clock: { ...clock, now: () => (now += 20_000) } },
+    { owner, id, after: -1 },
+    {
+      head: () => {},
+      events: async () => {},
+      waits: () => true,
+      isWritten: async () => {
+        if (questions++ === 0) throw new Error("Command timed out");
+        if (questions === 2) await writer.end();
+        return true;
+      },
+    },
+  );
+  assert.deepEqual([outcome, questions], ["end", 2]);
 });
