@@ -79,7 +79,7 @@ export const leadingBytesMax = 1 << 20;
 // Preparation.
 /** Bytes of a large body that one command reads. */
 export const bodyPartBytes = 1 << 20;
-/** Large bodies that a worker reads at once. The others wait in line. */
+/** Bodies of several parts that a worker reads at once. The others wait in line. */
 export const bodiesReadAtOnceMax = 2;
 /** How long Redis may fail to give a part of a body, and how soon it is asked again. */
 export const bodySilenceMsMax = 8_000;

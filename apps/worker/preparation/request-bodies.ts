@@ -1,7 +1,7 @@
 /**
- * Reads bodies of requests that are too large for their jobs from Redis: in parts and few at a
- * time. No command then takes long, whatever a body's size, and no other command waits long behind
- * a body.
+ * Reads bodies of requests that are too large for their jobs from Redis in parts, and few bodies of
+ * several parts at a time. No command then takes long, whatever a body's size, and no other command
+ * and no smaller body waits long behind a body.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Clock } from "#service/clock.ts";
@@ -31,10 +31,14 @@ export class RequestBodies {
    * reason once that is aborted.
    */
   async read(generation: string, signal: AbortSignal): Promise<Buffer | null> {
+    const key = this.#options.keyspace.body(generation);
+    const first = await this.#part(key, 0, signal);
+    if (first.length < bodyPartBytes) return first.length === 0 ? null : first;
+    // The part is not kept: many may wait.
     if (this.#reading < bodiesReadAtOnceMax) this.#reading++;
     else await new Promise<void>((resolve) => this.#line.push(resolve));
     try {
-      return await this.#parts(this.#options.keyspace.body(generation), signal);
+      return await this.#parts(key, signal);
     } finally {
       const next = this.#line.shift();
       if (next === undefined) this.#reading--;
@@ -43,20 +47,20 @@ export class RequestBodies {
   }
 
   async #parts(key: string, signal: AbortSignal): Promise<Buffer | null> {
-    const { redis } = this.#options;
-    const partAt = (at: number) => this.#repeated(() => redis.getrangeBuffer(key, at, at + bodyPartBytes - 1), signal);
-    const first = await partAt(0);
-    if (first.length < bodyPartBytes) return first.length === 0 ? null : first;
-    const parts = [first];
-    const length = await this.#repeated(() => redis.strlen(key), signal);
-    let at = first.length;
+    const parts: Buffer[] = [];
+    const length = await this.#repeated(() => this.#options.redis.strlen(key), signal);
+    let at = 0;
     while (at < length) {
-      const part = await partAt(at);
+      const part = await this.#part(key, at, signal);
       if (part.length === 0) return null;
       parts.push(part);
       at += part.length;
     }
     return length === 0 ? null : Buffer.concat(parts, at);
+  }
+
+  #part(key: string, at: number, signal: AbortSignal): Promise<Buffer> {
+    return this.#repeated(() => this.#options.redis.getrangeBuffer(key, at, at + bodyPartBytes - 1), signal);
   }
 
   async #repeated<Result>(command: () => Promise<Result>, signal: AbortSignal): Promise<Result> {
