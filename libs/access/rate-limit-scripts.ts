@@ -141,12 +141,12 @@ end
  * a refusal the subject's number, the limit's number, 1 when the limit is a budget that is spent
  * and not only reserved, and the milliseconds until a retry can succeed (at most 60,000; a second
  * where the end of running generations may free the tokens; without meaning for a spent budget);
- * then the time (epoch milliseconds), and for each subject the
- * requests, the milliseconds until none of them counts, and the same for tokens. Atomic: it checks
- * all limits of all subjects before it counts anything. A limit admits a request that begins below
- * it, so the last answer may exceed it, but refuses an input that does not fit unless the window is
- * empty. It first ends up to 1,000 expired leases of each subject. Each counter is read and written
- * once, however many generations there are.
+ * then the time (epoch milliseconds), and for each subject the requests, the milliseconds until
+ * none of them counts, and the same for tokens. Atomic: it checks all limits of all subjects before
+ * it counts anything. A limit admits a request that begins below it, so the last answer may exceed
+ * it, but refuses an input that does not fit unless the window is empty. It first ends up to 1,000
+ * expired leases of each subject. Each counter is read and written once, however many generations
+ * there are.
  */
 export const admitScript = `${common}
 local limits = { ${luaLimits.join(", ")} }

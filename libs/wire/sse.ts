@@ -18,7 +18,7 @@ export interface SseEvent {
   data: Buffer;
 }
 
-const lineFeed = 0x0a;
+export const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
 const colon = 0x3a;
 const space = 0x20;

@@ -1,7 +1,7 @@
 /**
  * The paths under which clients of clouds and of LiteLLM call a vendor's API, and the paths that
- * serve them here.
- * The server rewrites each request's path before routing, so no route exists twice.
+ * serve them here. The server rewrites each request's path before routing, so no route exists
+ * twice.
  *
  * - Azure: https://learn.microsoft.com/azure/ai-foundry/openai/reference
  * - Vertex AI: https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference and,

@@ -67,9 +67,9 @@ export class MessagesDecoder extends EventDecoder {
     return this.#usage.usage;
   }
 
-  protected override textPlaceIn({ delta }: JsonObject): TextPlace | undefined {
-    const { type } = objectOf(delta);
-    return { holder: objectOf(delta), name: type === "thinking_delta" ? "thinking" : "text" };
+  protected override textPlaceIn({ delta }: JsonObject): TextPlace {
+    const holder = objectOf(delta);
+    return { holder, name: holder.type === "thinking_delta" ? "thinking" : "text" };
   }
 
   protected override read(body: JsonObject, name: string | undefined): undefined {

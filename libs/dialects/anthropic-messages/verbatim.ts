@@ -226,7 +226,6 @@ function withUsage(bytes: Buffer, usage?: Usage): Buffer {
     : withValues(bytes, { usage: jsonBytesOf(usageBodyOf(usage)) });
 }
 
-/** The event with its name, which the vendor's clients need, even if the upstream left it out. */
 /** The text of a delta that has nothing else. */
 function textDeltaIn(delta: JsonObject, name: string): TextDelta | undefined {
   const { type: _, ...members } = delta;
@@ -236,6 +235,7 @@ function textDeltaIn(delta: JsonObject, name: string): TextDelta | undefined {
   return { text, isThought: kind === "thinking", name, edits: [] };
 }
 
+/** The event with its name, which the vendor's clients need, even if the upstream left it out. */
 const relayed = (type: string | undefined, data: Buffer, content: boolean) => ({
   kind: "relay" as const,
   bytes: eventBytesOf(type, data),

@@ -265,13 +265,8 @@ class ChatWatcher extends Watcher {
       kind: "relay",
       bytes: eventBytesOf(undefined, data, edits),
       content: this.#committed,
-      delta: isQuiet && deltas.length === 1 ? this.#textDeltaIn(deltas[0] as JsonObject, edits) : undefined,
+      delta: isQuiet && deltas.length === 1 ? textDeltaIn(deltas[0] as JsonObject, edits) : undefined,
     };
-  }
-
-  #textDeltaIn(delta: JsonObject, edits: readonly Edit[]): TextDelta | undefined {
-    const name = onlyTextIn(delta);
-    return name === undefined ? undefined : { text: String(delta[name]), isThought: name !== "content", edits };
   }
 
   /**
@@ -346,6 +341,12 @@ const namedBy = (bytes: Buffer, parsed: JsonObject, by: Buffer): Edit[] =>
 
 /** True if a choice has a reason for its end. */
 const isEnded = ({ finish_reason: reason }: JsonObject) => reasonIn(reason) !== undefined;
+
+/** The text of a delta that has nothing else. */
+function textDeltaIn(delta: JsonObject, edits: readonly Edit[]): TextDelta | undefined {
+  const name = onlyTextIn(delta);
+  return name === undefined ? undefined : { text: String(delta[name]), isThought: name !== "content", edits };
+}
 
 /** True if a message or a delta has more than the role that opens an answer. */
 const hasContent = (delta: JsonObject) => Object.keys(delta).some((name) => isContent(name, delta[name]));

@@ -27,7 +27,7 @@ export class ResponsesDecoder extends EventDecoder {
   #called = false;
   #anyBlock = false;
 
-  protected override textPlaceIn(event: JsonObject): TextPlace | undefined {
+  protected override textPlaceIn(event: JsonObject): TextPlace {
     return { holder: event, name: "delta" };
   }
 

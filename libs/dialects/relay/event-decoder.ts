@@ -24,9 +24,8 @@ export abstract class EventDecoder implements StreamDecoder {
   /** The neutral events of the upstream's event that is being read. */
   protected readonly events: AnswerEvent[] = [];
   readonly #patterns = new EventPatterns();
-  /** The data of the event that made the pattern. */
-  #value: JsonObject = {};
-  #place: TextPlace | undefined;
+  /** The data of the event that made the pattern, and the place of its text. */
+  #learned: { value: JsonObject; place: TextPlace } | undefined;
 
   abstract readonly finished: boolean;
   abstract readonly usage: Usage | undefined;
@@ -54,9 +53,10 @@ export abstract class EventDecoder implements StreamDecoder {
    */
   #repeats(event: SseEvent): boolean {
     const pattern = this.#patterns.match(event);
-    if (pattern === undefined || this.#place === undefined) return false;
-    this.#place.holder[this.#place.name] = pattern.text;
-    this.read(this.#value, event.event);
+    if (pattern === undefined || this.#learned === undefined) return false;
+    const { value, place } = this.#learned;
+    place.holder[place.name] = pattern.text;
+    this.read(value, event.event);
     return true;
   }
 
@@ -64,10 +64,8 @@ export abstract class EventDecoder implements StreamDecoder {
     const place = this.textPlaceIn(value);
     const text = textOf(place?.holder[place.name]);
     this.read(value, event.event);
-    if (this.#patterns.learn(event, value, text === undefined ? undefined : { text, isThought: false, edits: [] })) {
-      this.#value = value;
-      this.#place = place;
-    }
+    const delta = text === undefined ? undefined : { text, isThought: false, edits: [] };
+    if (this.#patterns.learn(event, value, delta) && place !== undefined) this.#learned = { value, place };
   }
 
   #read(event: SseEvent): undefined {

@@ -6,7 +6,7 @@
 import { backslash, quote } from "#wire/json/bytes.ts";
 import type { JsonObject } from "#wire/json/parse.ts";
 import { type Edit, memberSpansOf, replaceSpans, type Span } from "#wire/json/spans.ts";
-import type { SseEvent } from "#wire/sse.ts";
+import { lineFeed, type SseEvent } from "#wire/sse.ts";
 import { patternsMax } from "../bounds.ts";
 
 /** An event that adds nothing but this text, however it is relayed. */
@@ -25,7 +25,6 @@ export interface TextDelta {
 const paddingName = "obfuscation";
 const numberName = "sequence_number";
 const digitsMax = 15;
-const lineFeed = 0x0a;
 const [zero, nine] = [0x30, 0x39];
 const nothing = Buffer.alloc(0);
 const dataName = Buffer.from("data: ");
@@ -75,13 +74,13 @@ class EventPattern {
   readonly isThought: boolean;
   readonly #name: string | undefined;
   readonly #gaps: readonly Gap[];
-  readonly #textPlace: number;
   /** The bytes between the gaps, as the upstream sends them and as the caller receives them. */
   readonly #incoming: readonly Buffer[];
   readonly #outgoing: readonly Buffer[];
   readonly #outgoingBytes: number;
-  /** The gaps of the last event. */
-  readonly #spans: Span[];
+  /** The gaps of the last event, and of these the one with its text. */
+  readonly #spans: readonly Span[];
+  readonly #textSpan: Span;
   #data: Buffer = nothing;
 
   private constructor(
@@ -92,11 +91,11 @@ class EventPattern {
     this.isThought = isThought;
     this.#name = name;
     this.#gaps = gaps;
-    this.#textPlace = textPlace;
     this.#incoming = incoming;
     this.#outgoing = outgoing;
     this.#outgoingBytes = outgoing.reduce((sum, { length }) => sum + length, 0);
     this.#spans = gaps.map(() => ({ start: 0, end: 0 }));
+    this.#textSpan = this.#spans[textPlace] as Span;
   }
 
   /**
@@ -150,7 +149,7 @@ class EventPattern {
 
   /** The text of the event that matched last. */
   get text(): string {
-    const { start, end } = this.#spans[this.#textPlace] as Span;
+    const { start, end } = this.#textSpan;
     return this.#data.toString("utf8", start, end);
   }
 

@@ -5,7 +5,7 @@
 
 import { type JsonObject, parsedObject } from "#wire/json/parse.ts";
 import { chunksOf, type Edit, replaceSpans, withMembers } from "#wire/json/spans.ts";
-import type { SseEvent } from "#wire/sse.ts";
+import { lineFeed, type SseEvent } from "#wire/sse.ts";
 import { uncommittedEventsMax } from "../bounds.ts";
 import type { StreamRelay } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
@@ -200,8 +200,6 @@ export class VerbatimStream implements StreamRelay {
     this.#waiting = [];
   }
 }
-
-const lineFeed = 0x0a;
 
 /**
  * An event as the upstream sent it, with its name if it had one, and with the given spans replaced.
