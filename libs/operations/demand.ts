@@ -125,17 +125,68 @@ export const inputTokensOf = (
   textTokensMax = Number.POSITIVE_INFINITY,
 ) => Math.min(Math.ceil(Math.max(0, bodyBytes - attachedBytes) / bytesPerToken), textTokensMax) + attachedTokens;
 
-/** The members that refer to a file or contain it as a data URL, in all dialects. */
-const references = new Set([
-  ...["image_url", "video_url", "audio_url", "file_url", "document_url"],
-  ...["file_id", "fileUri", "file_uri", "file_data"],
-]);
+/** The tokens of an attachment, and its bytes in the body: 0 for one by address or id. */
+interface Attached {
+  tokens: number;
+  bytes: number;
+}
+
+const none: readonly Attached[] = [];
+const atAddress: readonly Attached[] = [{ tokens: referenceTokens, bytes: 0 }];
 const dataUrl = /^data:([^;,]{0,100})/i;
 
-/** An attachment in base64. */
-interface Inline {
-  type: string;
-  length: number;
+const isAddress = (value: unknown) => typeof value === "string" && value !== "" && !dataUrl.test(value);
+
+/** An attachment in base64; text is none. */
+const inlineOf = (type: unknown, data: unknown): readonly Attached[] =>
+  typeof data !== "string" || data === "" || /^text\//i.test(String(type)) || /^https?:/i.test(data)
+    ? none
+    : [inlineOfLength(String(type), data.length - (data.indexOf(",") + 1))];
+
+function inlineOfLength(type: string, bytes: number): Attached {
+  if (/^image\//i.test(type)) return { tokens: referenceTokens, bytes };
+  return {
+    tokens: Math.ceil(bytes / (/^(?:audio|video)\//i.test(type) ? recordingPerToken : documentPerToken)),
+    bytes,
+  };
+}
+
+/** The attachments that a member is, in the object `owner`. */
+type ReadMember = (member: unknown, owner: JsonObject) => readonly Attached[];
+
+/** A file by address or id, or as a data URL. `isBare`: base64 may also stand alone. */
+function referred(member: unknown, isBare = false): readonly Attached[] {
+  const { url } = objectOf(member);
+  const text = typeof member === "string" ? member : url;
+  const type = typeof text === "string" ? dataUrl.exec(text)?.[1] : undefined;
+  const inline = type === undefined && !isBare ? none : inlineOf(type, text);
+  return inline === none && (isAddress(member) || isAddress(url)) ? atAddress : inline;
+}
+
+/** The members with attachments by their names, in all dialects. */
+const readers: ReadonlyMap<string, ReadMember> = new Map<string, ReadMember>([
+  ...["image_url", "video_url", "audio_url", "file_url", "document_url", "file_id", "fileUri", "file_uri"].map(
+    (name): [string, ReadMember] => [name, (member) => referred(member)],
+  ),
+  ["file_data", (member) => referred(member, true)],
+  [
+    "source",
+    (member) => {
+      const { type, url, media_type: mediaType, data } = objectOf(member);
+      if (type === "base64") return inlineOf(mediaType, data);
+      return type === "url" && isAddress(url) ? atAddress : none;
+    },
+  ],
+  ["inlineData", inlineData],
+  ["inline_data", inlineData],
+  ["input_audio", (member) => inlineOf("audio/", objectOf(member).data)],
+  ["images", (member) => listOf(member).flatMap((image) => inlineOf("image/", image))],
+  ["result", (member, { type }) => (type === "image_generation_call" ? inlineOf("image/", member) : none)],
+]);
+
+function inlineData(member: unknown): readonly Attached[] {
+  const { mimeType, mime_type: mediaType = mimeType, data } = objectOf(member);
+  return inlineOf(mediaType, data);
 }
 
 /**
@@ -145,10 +196,6 @@ interface Inline {
 function attachmentsIn(conversation: unknown): Pick<Demand, "attachedTokens" | "attachedBytes"> {
   let attachedTokens = 0;
   let attachedBytes = 0;
-  const addInline = ({ type, length }: Inline) => {
-    attachedTokens += inlineTokensOf(type, length);
-    attachedBytes += length;
-  };
   const left: unknown[] = [conversation];
   while (left.length > 0) {
     const value = left.pop();
@@ -160,58 +207,11 @@ function attachmentsIn(conversation: unknown): Pick<Demand, "attachedTokens" | "
     for (const name in value) {
       const member = value[name];
       if (typeof member === "object") left.push(member);
-      const inlines = inlinesOf(name, member, value);
-      if (inlines.length > 0) inlines.forEach(addInline);
-      else if (isReference(name, member)) attachedTokens += referenceTokens;
+      for (const { tokens, bytes } of readers.get(name)?.(member, value) ?? none) {
+        attachedTokens += tokens;
+        attachedBytes += bytes;
+      }
     }
   }
   return { attachedTokens, ...(attachedBytes > 0 && { attachedBytes }) };
-}
-
-const isAddress = (value: unknown) => typeof value === "string" && value !== "" && !dataUrl.test(value);
-
-/** Whether a member of this name refers to a file by address or id. */
-function isReference(name: string, member: unknown): boolean {
-  if (references.has(name)) return isAddress(member) || isAddress(objectOf(member).url);
-  return name === "source" && objectOf(member).type === "url" && isAddress(objectOf(member).url);
-}
-
-const none: readonly Inline[] = [];
-
-/** The attachments that a member of this name is; text is none. */
-function inlinesOf(name: string, member: unknown, owner: JsonObject): readonly Inline[] {
-  if (references.has(name)) {
-    const text = typeof member === "string" ? member : objectOf(member).url;
-    const type = typeof text === "string" ? dataUrl.exec(text)?.[1] : undefined;
-    return type === undefined && name !== "file_data" ? none : inlineOf(type, text);
-  }
-  switch (name) {
-    case "source": {
-      const { type, media_type: mediaType, data } = objectOf(member);
-      return type === "base64" ? inlineOf(mediaType, data) : none;
-    }
-    case "inlineData":
-    case "inline_data": {
-      const { mimeType, mime_type: mediaType = mimeType, data } = objectOf(member);
-      return inlineOf(mediaType, data);
-    }
-    case "input_audio":
-      return inlineOf("audio/", objectOf(member).data);
-    case "images":
-      return listOf(member).flatMap((image) => inlineOf("image/", image));
-    case "result":
-      return owner.type === "image_generation_call" ? inlineOf("image/", member) : none;
-    default:
-      return none;
-  }
-}
-
-const inlineOf = (type: unknown, data: unknown): readonly Inline[] =>
-  typeof data !== "string" || data === "" || /^text\//i.test(String(type)) || /^https?:/i.test(data)
-    ? none
-    : [{ type: String(type), length: data.length - (data.indexOf(",") + 1) }];
-
-function inlineTokensOf(type: string, length: number): number {
-  if (/^image\//i.test(type)) return referenceTokens;
-  return Math.ceil(length / (/^(?:audio|video)\//i.test(type) ? recordingPerToken : documentPerToken));
 }

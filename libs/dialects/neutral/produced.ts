@@ -9,7 +9,7 @@ import { isObject, isPresent, type JsonObject, listOf, objectOf, textOf } from "
 import { resumableLengthMax } from "../bounds.ts";
 import { bytesPerToken, plausible, type Usage } from "../usage.ts";
 import { finishOf, reasonIn } from "./finish.ts";
-import type { AnswerEvent, BlockStart, Finish } from "./neutral.ts";
+import { type Answer, type AnswerEvent, type BlockStart, eventsOf, type Finish } from "./neutral.ts";
 
 /**
  * Tokens of one image in a conversation, at the highest quality of 1024 × 1024 pixels:
@@ -225,6 +225,10 @@ export class Produced {
     return this.#tokens + this.#thinkingTokens;
   }
 }
+
+/** The counts of a whole answer whose upstream reported no usage; undefined for any other. */
+export const unreportedCountsOf = (answer: Answer): ProducedCounts | undefined =>
+  answer.usage === undefined ? countsOf(eventsOf(answer)) : undefined;
 
 /** The counts of a whole answer by its events, as plain data. */
 export function countsOf(events: readonly AnswerEvent[]): ProducedCounts {

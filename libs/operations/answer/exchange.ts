@@ -9,13 +9,12 @@ import type { ConversationDialect } from "#dialects/dialect.ts";
 import { consistent } from "#dialects/neutral/consistent.ts";
 import {
   type AnswerEvent,
-  eventsOf,
   foldedOf,
   type Message,
   type NeutralRequest,
   type Settings,
 } from "#dialects/neutral/neutral.ts";
-import { countsOf } from "#dialects/neutral/produced.ts";
+import { countsOf, unreportedCountsOf } from "#dialects/neutral/produced.ts";
 import { roughTokensOf, roughUsageOf } from "#dialects/neutral/usage-estimate.ts";
 import { customNamesIn } from "#dialects/openai/custom-calls.ts";
 import { foreignShapeOf } from "#dialects/openai-chat/foreign-shape.ts";
@@ -166,7 +165,7 @@ export function wholeOf(
   if (answer === undefined) return { kind: "malformed" };
   if ("error" in answer) return { kind: "error", error: answer.error };
   const { usage, finish } = answer;
-  const produced = usage === undefined ? countsOf(eventsOf(answer)) : undefined;
+  const produced = unreportedCountsOf(answer);
   const shown = produced === undefined ? answer : { ...answer, usage: roughUsageOf(context, produced) };
   return { kind: "answer", body: Buffer.from(codecs[from].encodeAnswer(shown, context)), usage, finish, produced };
 }

@@ -9,8 +9,8 @@ import type { ConversationDialect } from "#dialects/dialect.ts";
 import { type RefusedFields, refuseFields } from "#dialects/neutral/caller-request.ts";
 import { consistent } from "#dialects/neutral/consistent.ts";
 import { refuse } from "#dialects/neutral/field-support.ts";
-import { eventsOf, foldedOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
-import { countsOf, Produced, type ProducedCounts, plainCountsOf } from "#dialects/neutral/produced.ts";
+import { foldedOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
+import { Produced, type ProducedCounts, plainCountsOf, unreportedCountsOf } from "#dialects/neutral/produced.ts";
 import { type RequestedAnswer, requestedAnswerIn, verbatimCompletions } from "#dialects/openai-chat/verbatim.ts";
 import { answersOf } from "#dialects/relay/stop-cutter.ts";
 import { TranslatedStream } from "#dialects/relay/translated.ts";
@@ -58,8 +58,7 @@ export const completionExchange: CallExchange<Context> = {
     if ("error" in answer) return { kind: "error", error: answer.error };
     const text = (context.streams ? completionEventsOf : completionOf)(answer, context.head);
     const { usage, finish } = answer;
-    const produced = usage === undefined ? countsOf(eventsOf(answer)) : undefined;
-    return { kind: "answer", body: Buffer.from(text), usage, finish, produced };
+    return { kind: "answer", body: Buffer.from(text), usage, finish, produced: unreportedCountsOf(answer) };
   },
   stream: (context) =>
     context.kind === "own"
