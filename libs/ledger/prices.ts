@@ -325,29 +325,33 @@ const million = 1_000_000n;
  * factor.
  */
 export function costOf(unit: UnitPrices, used: Priced, ratioPpm: number): bigint {
-  const { audioInputTokens = 0, audioOutputTokens = 0, images } = used;
-  const plainInput = Math.max(0, used.inputTokens - used.cachedInputTokens - used.cacheWriteTokens - audioInputTokens);
-  const plainOutput = Math.max(0, used.outputTokens - used.reasoningTokens - audioOutputTokens);
-  const counts: [count: number, price: number][] = [
-    [plainInput, unit.input],
-    [used.cachedInputTokens, unit.cacheRead],
-    [used.cacheWriteTokens, unit.cacheWrite],
-    [audioInputTokens, unit.audioInput],
-    [plainOutput, unit.output],
-    [used.reasoningTokens, unit.reasoning],
-    [audioOutputTokens, unit.audioOutput],
-  ];
-  const imageCount = images?.count ?? 0;
+  const imageCount = used.images?.count ?? 0;
   let plainSum = (unit.request + imageCount * unit.image) * ppmPerUnit;
-  for (const [count, price] of counts) plainSum += Math.max(0, count) * price;
+  eachTokens(unit, used, (count, price) => {
+    plainSum += count * price;
+  });
   const isPlain = used.units === undefined && unit.servicePpm === ppmPerUnit && ratioPpm === ppmPerUnit;
   const roundedUp = plainSum + ppmPerUnit / 2;
   // Exact as well, and without the cost of big integers.
   if (isPlain && Number.isSafeInteger(roundedUp)) return BigInt((roundedUp - (roundedUp % ppmPerUnit)) / ppmPerUnit);
   let sum = (BigInt(unit.request) + BigInt(imageCount) * BigInt(unit.image)) * million;
-  for (const [count, price] of counts) if (count > 0 && price > 0) sum += BigInt(count) * BigInt(price);
+  eachTokens(unit, used, (count, price) => {
+    if (price > 0) sum += BigInt(count) * BigInt(price);
+  });
   if (used.units !== undefined && unit.units !== undefined) sum += unitsCostOf(unit, used.units);
   return dividedBy(sum * BigInt(unit.servicePpm) * BigInt(ratioPpm), million * million * million);
+}
+
+/** Calls back with each kind of tokens: its count, which is not below zero, and its price. */
+function eachTokens(unit: UnitPrices, used: Priced, add: (count: number, price: number) => void): void {
+  const { audioInputTokens = 0, audioOutputTokens = 0 } = used;
+  add(Math.max(0, used.inputTokens - used.cachedInputTokens - used.cacheWriteTokens - audioInputTokens), unit.input);
+  add(Math.max(0, used.cachedInputTokens), unit.cacheRead);
+  add(Math.max(0, used.cacheWriteTokens), unit.cacheWrite);
+  add(Math.max(0, audioInputTokens), unit.audioInput);
+  add(Math.max(0, used.outputTokens - used.reasoningTokens - audioOutputTokens), unit.output);
+  add(Math.max(0, used.reasoningTokens), unit.reasoning);
+  add(Math.max(0, audioOutputTokens), unit.audioOutput);
 }
 
 /**

@@ -130,8 +130,9 @@ const laterFields: ReadonlySet<string> = new Set<Field>(["callLog", "otherUnits"
 
 /** One record as JSON. */
 export function encodeUsageRecord(record: UsageRecord): string {
-  const values: unknown[] = [version];
-  for (const field of fields) values.push(record[field]);
+  const values = new Array<unknown>(1 + fields.length);
+  values[0] = version;
+  for (let index = 0; index < fields.length; index++) values[index + 1] = record[fields[index] as Field];
   return JSON.stringify(values);
 }
 

@@ -103,8 +103,18 @@ function jobOf(generation: Generation, attempt: number, owner: string): WrittenJ
   const { id, model, contentType, catalogue, session, trace, whenFlexFull } = generation.admitted;
   const { dialect, operation } = endpoint;
   const { group, account } = http.caller;
+  const traceHeaders = trace && headersOf(trace);
   return {
-    ...{ generation: id, owner, number, attempt, dialect, operation, framing, contentType, group, account },
+    generation: id,
+    owner,
+    number,
+    attempt,
+    dialect,
+    operation,
+    framing,
+    contentType,
+    group,
+    account,
     headers: callerHeadersOf(dialect, http.headers),
     model: model.id,
     fallbacks: someOf(fallbacks.map((fallback) => fallback.id)),
@@ -127,7 +137,8 @@ function jobOf(generation: Generation, attempt: number, owner: string): WrittenJ
     isMirrored: request.isMirrored,
     trial: http.trial && [...http.trial.failing],
     vendorBatch: request.vendorBatch,
-    ...(trace && headersOf(trace)),
+    traceparent: traceHeaders?.traceparent,
+    tracestate: traceHeaders?.tracestate,
     storage,
     delivered: generation.answer.delivered,
     answerBytesMax: answerBytesMaxOf(model, demand),

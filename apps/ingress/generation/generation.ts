@@ -195,8 +195,11 @@ function factsOf(request: GenerationRequest, admitted: Admitted, now: number): G
   const { http, endpoint, earlier, framing } = request;
   const { id: keyId, group, account } = http.caller;
   const { dialect, operation } = endpoint;
+  const { user, session, tags } = request.labels;
   return {
-    ...request.labels,
+    user,
+    session,
+    tags,
     keyId,
     group,
     account,

@@ -46,9 +46,10 @@ const isSentAgain = (outcome: GenerationEnded["outcome"]): boolean =>
 
 function recordOf(event: GenerationEnded): UsageRecord {
   const { generation, outcome, source } = event;
-  // One spread, at the beginning: each later one costs as much as all other members.
+  const billed = event.bill ? billedFields(event.bill, source?.cost) : nothingBilled;
+  // Each member by itself: an object that begins with a spread is copied again for every third
+  // member that it gets.
   return {
-    ...(event.bill ? billedFields(event.bill, source?.cost) : nothingBilled),
     generationId: generation.generationId,
     requestId: generation.requestId,
     attempt: event.attempt,
@@ -86,6 +87,25 @@ function recordOf(event: GenerationEnded): UsageRecord {
     errorCode: outcome === "complete" || outcome === "left" ? null : outcome,
     traceId: generation.trace?.traceId ?? null,
     batch: generation.batch ?? null,
+    inputTokens: billed.inputTokens,
+    cachedInputTokens: billed.cachedInputTokens,
+    cacheWriteTokens: billed.cacheWriteTokens,
+    outputTokens: billed.outputTokens,
+    reasoningTokens: billed.reasoningTokens,
+    audioInputTokens: billed.audioInputTokens,
+    audioOutputTokens: billed.audioOutputTokens,
+    images: billed.images,
+    imageSize: billed.imageSize,
+    imageQuality: billed.imageQuality,
+    isEstimated: billed.isEstimated,
+    unitPrices: billed.unitPrices,
+    priceVersion: billed.priceVersion,
+    serviceTier: billed.serviceTier,
+    groupPpm: billed.groupPpm,
+    cost: billed.cost,
+    upstreamCost: billed.upstreamCost,
+    otherUnits: billed.otherUnits,
+    cacheSaving: billed.cacheSaving,
   };
 }
 

@@ -259,6 +259,7 @@ function requestEndedOf(
   const isAnswered = raw.writableFinished || (raw.headersSent && raw.isBroken);
   const isUpgraded = request.ws && !isAnswered;
   const caller = request.caller as KeyRecord | undefined;
+  const { user, session, tags } = request.isGeneration ? noLabels : labelsOf(caller ?? {}, request.headers);
   return {
     requestId: request.id,
     transport: "http",
@@ -268,7 +269,9 @@ function requestEndedOf(
     keyId: caller?.id,
     group: caller?.group,
     account: caller?.account,
-    ...(request.isGeneration ? noLabels : labelsOf(caller ?? {}, request.headers)),
+    user,
+    session,
+    tags,
     errorCode: request.errorCode,
     refusedCall: request.refusedCall,
     batchLine: request.batchLine,
