@@ -145,9 +145,9 @@ const targetOf = ({ model, upstream, name }: ExchangeInput, spoken: UpstreamDial
 export function preparedFor(
   input: ExchangeInput,
   spoken: UpstreamDialect,
-  more: Partial<PreparationTask> = {},
+  { continued, countsTokens = input.upstream.countsTokens }: Partial<PreparationTask> = {},
 ): Promise<Prepared> {
-  const { job, body, model, upstream, promptCache, repairs, preparation, signal } = input;
+  const { job, body, model, promptCache, repairs, preparation, signal } = input;
   const { operation, dialect, framing, headers, contentType, admittedAt } = job;
   const isTranslated = spoken !== dialect || input.resumed !== undefined || input.relayed !== undefined;
   const resumes =
@@ -164,11 +164,11 @@ export function preparedFor(
     spoken,
     target: targetOf(input, spoken),
     resumes,
-    countsTokens: upstream.countsTokens,
-    ...(promptCache?.auto === true && { promptCache: { ...promptCache, key: job.session } }),
+    continued,
+    countsTokens,
+    promptCache: promptCache?.auto === true ? { ...promptCache, key: job.session } : undefined,
     omits: omitsOf(input),
     repairs,
-    ...more,
   };
   return preparation.prepare(task, (unresolved) => resolveAddresses(unresolved, input, spoken), signal);
 }
