@@ -1,5 +1,5 @@
 /** The formats of the requests and results of batches. */
-import { boundBroken, requestBounds } from "#wire/json/bounds.ts";
+import { membersWithin, repeatedNameIn, requestBounds } from "#wire/json/bounds.ts";
 import { parseJson } from "#wire/json/parse.ts";
 import { anthropicFormat } from "./anthropic-format.ts";
 import { type BatchFormat, LineFault, type RequestLine } from "./format.ts";
@@ -15,10 +15,15 @@ export type BatchDialect = keyof typeof batchFormats;
 
 export function readLine(format: BatchFormat, bytes: Buffer, endpoint: string): RequestLine | LineFault {
   // Small values take fifty times their bytes in memory.
-  if (boundBroken(bytes, requestBounds) !== undefined)
+  const members = membersWithin(bytes, requestBounds);
+  if (typeof members === "string")
     return new LineFault("invalid_request", "This request has too many values, or too many levels of them.");
   try {
-    return format.read(parseJson(bytes), bytes, endpoint);
+    const value = parseJson(bytes);
+    const repeated = repeatedNameIn(bytes, value, members);
+    return repeated === undefined
+      ? format.read(value, bytes, endpoint)
+      : new LineFault("invalid_request", `This request has ${JSON.stringify(repeated)} twice in the same place.`);
   } catch {
     return new LineFault("invalid_json_line", "This line is not parseable as valid JSON.");
   }

@@ -218,10 +218,7 @@ export const openingBytesMax = 1 << 20;
 export const clientSecretsMax = 1_000;
 /** Bytes of a request for a client secret, which Redis keeps. */
 export const clientSecretBodyBytesMax = 8 * 1024;
-/**
- * A larger message is not searched for the model's name. Messages that change a session's settings
- * are far smaller.
- */
+/** Bytes of a message that changes a session's settings. */
 export const namedMessageBytesMax = 1 << 20;
 /** Bytes of all messages of a session in one direction: four times the audio of an hour. */
 export const sessionBytesMax = 1 << 30;

@@ -10,11 +10,11 @@ import type { Demand } from "#operations/demand.ts";
 import { operations } from "#operations/operations.ts";
 import { formFieldsMax } from "#wire/bounds.ts";
 import { formOf, isJsonType } from "#wire/form.ts";
-import { boundBroken, type JsonBounds, requestBounds } from "#wire/json/bounds.ts";
+import { type JsonBounds, membersWithin, repeatedNameIn, requestBounds } from "#wire/json/bounds.ts";
 import { objectOf, parseJson } from "#wire/json/parse.ts";
 import { bodyFieldsMax, settingElementsMax, settingLengthMax, settingMembersMax } from "../common/bounds.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
-import { unsupportedMediaType } from "../common/failures.ts";
+import { printable, unsupportedMediaType } from "../common/failures.ts";
 import { Refusal, type Result, refusalOf } from "../common/refusal.ts";
 import type { Opener } from "./session.ts";
 import { faultIn } from "./validation.ts";
@@ -25,6 +25,8 @@ const boundMessages: Record<keyof JsonBounds, string> = {
   membersMax: `The objects of the body hold more than ${requestBounds.membersMax} members together.`,
   valuesMax: `The body holds more than ${requestBounds.valuesMax} values.`,
 };
+
+const repeatedMessageOf = (name: string) => `The body has '${printable(name)}' twice in the same place. Send it once.`;
 
 export type Body = Record<string, unknown>;
 
@@ -38,14 +40,19 @@ export interface ReadBody {
   references?: StoredReferences | undefined;
 }
 
-/** Parses the bytes as JSON. */
+/**
+ * Parses the bytes as JSON. Refuses members that an object has twice, since an upstream may read
+ * another one of them than the gateway does. OpenAI refuses them as well.
+ */
 export function readJson(bytes: Buffer): Result<unknown> {
   if (bytes.length === 0) return refusalOf("The body is empty.");
   if (!isUtf8(bytes)) return refusalOf("The body is not valid UTF-8.");
-  const broken = boundBroken(bytes, requestBounds);
-  if (broken !== undefined) return refusalOf(boundMessages[broken]);
+  const members = membersWithin(bytes, requestBounds);
+  if (typeof members === "string") return refusalOf(boundMessages[members]);
   try {
-    return parseJson(bytes);
+    const value = parseJson(bytes);
+    const repeated = repeatedNameIn(bytes, value, members);
+    return repeated === undefined ? value : refusalOf(repeatedMessageOf(repeated));
   } catch (error) {
     const place = /at position \d+/.exec((error as Error).message)?.[0];
     return refusalOf(`The body is not valid JSON${place === undefined ? "" : ` (${place})`}.`);
@@ -72,7 +79,12 @@ export async function readForm(
     if (json instanceof Refusal) return json;
     if (json !== undefined && formOfJson === undefined) return new Refusal(unsupportedMediaType);
     const form = json === undefined ? await formOf(bytes, contentType) : formOfJson?.(objectOf(json));
-    return (form && (await formValuesOf?.(form))) ?? {};
+    const values = (form && (await formValuesOf?.(form))) ?? {};
+    // The gateway writes the model itself.
+    const isSingle = (name: string) => name !== "model" && !name.endsWith("[]") && !Array.isArray(values[name]);
+    const names = [...(form?.keys() ?? [])].filter(isSingle);
+    const repeated = names.find((name, place) => names.indexOf(name) < place);
+    return repeated === undefined ? values : refusalOf(repeatedMessageOf(repeated), repeated);
   } catch (error) {
     if (error instanceof FieldRefusal) return refusalOf(error.message, error.param);
     return refusalOf(`The body is not a valid form (multipart/form-data), or has more than ${formFieldsMax} fields.`);

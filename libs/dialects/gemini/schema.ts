@@ -37,6 +37,14 @@ const excludes = (one: string, other: string): Schema => ({
   then: { properties: { [other]: { type: "null" } } },
 });
 
+/** Refuses a member in both spellings: an upstream may read the other one. */
+const spelledOnce = (members: Record<string, Schema>): Schema =>
+  Object.fromEntries(
+    Object.keys(members)
+      .filter((name) => snakeNameOf(name) !== name)
+      .map((name) => [snakeNameOf(name), { properties: { [name]: false } }]),
+  );
+
 /** Members with both spellings. */
 const fields = (members: Record<string, Schema>): Schema =>
   Object.fromEntries(
@@ -50,6 +58,7 @@ const fields = (members: Record<string, Schema>): Schema =>
 const object = (members: Record<string, Schema>, ...rules: Schema[]): Schema => ({
   type: "object",
   properties: fields(members),
+  dependencies: spelledOnce(members),
   ...(rules.length > 0 && { allOf: rules }),
 });
 const optionalObject = (members: Record<string, Schema>, ...rules: Schema[]): Schema => ({

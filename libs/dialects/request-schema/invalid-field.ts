@@ -41,7 +41,9 @@ export function invalidFieldOf({ instancePath, keyword, params, message }: Valid
   const what =
     keyword === "required"
       ? "is missing"
-      : (types ?? patternMessages[String(params.pattern)] ?? `${message ?? "is not valid"}${allowed}`);
+      : keyword === "false schema"
+        ? "is given in both of its spellings"
+        : (types ?? patternMessages[String(params.pattern)] ?? `${message ?? "is not valid"}${allowed}`);
   return { message: `'${param}' ${what}.`, param };
 }
 

@@ -1,5 +1,17 @@
-/** Measures how deep and how large JSON is before it is parsed. */
-import { closeBrace, closeBracket, colon, comma, endOfString, openBrace, openBracket, quote } from "./bytes.ts";
+/** Measures JSON before it is parsed, and finds members that parsers read differently. */
+import {
+  closeBrace,
+  closeBracket,
+  colon,
+  comma,
+  endOfString,
+  openBrace,
+  openBracket,
+  quote,
+  skipSpace,
+} from "./bytes.ts";
+import { isObject } from "./parse.ts";
+import { readSpan } from "./spans.ts";
 
 export interface JsonBounds {
   /** Levels of objects and arrays. */
@@ -25,13 +37,13 @@ export const requestBounds: JsonBounds = {
 };
 
 /**
- * The first bound that the bytes exceed; undefined if none. Requires valid JSON; linear in the
- * bytes.
+ * The number of members of all objects, or the first bound that the bytes exceed. Requires valid
+ * JSON; linear in the bytes.
  */
-export function boundBroken(
+export function membersWithin(
   bytes: Buffer,
   { depthMax, containersMax, membersMax, valuesMax }: JsonBounds,
-): keyof JsonBounds | undefined {
+): number | keyof JsonBounds {
   let depth = 0;
   let containers = 0;
   let members = 0;
@@ -44,7 +56,7 @@ export function boundBroken(
     switch (bytes[at]) {
       case quote:
         at = endOfString(bytes, at) - 1;
-        if (at < 0) return undefined;
+        if (at < 0) return members;
         break;
       case openBrace:
       case openBracket:
@@ -63,11 +75,56 @@ export function boundBroken(
         break;
     }
   }
+  return members;
+}
+
+/**
+ * The name of a member that one object has twice: JSON.parse takes the last one, other parsers the
+ * first or both. Undefined if there is none. `value` is the parsed JSON, and `members` the number
+ * of members in its bytes, so that only JSON with such a name is scanned.
+ */
+export function repeatedNameIn(bytes: Buffer, value: unknown, members: number): string | undefined {
+  if (membersOf(value) === members) return undefined;
+  /** The names in each open object; undefined for an array. */
+  const open: (Set<unknown> | undefined)[] = [];
+  for (let at = 0; at < bytes.length; at++) {
+    switch (bytes[at]) {
+      case quote: {
+        const end = endOfString(bytes, at);
+        if (bytes[skipSpace(bytes, end)] === colon) {
+          const name = readSpan(bytes, { start: at, end });
+          if (open.at(-1)?.has(name)) return String(name);
+          open.at(-1)?.add(name);
+        }
+        at = end - 1;
+        break;
+      }
+      case openBrace:
+        open.push(new Set());
+        break;
+      case openBracket:
+        open.push(undefined);
+        break;
+      case closeBrace:
+      case closeBracket:
+        open.pop();
+        break;
+    }
+  }
   return undefined;
 }
 
-/** As `boundBroken`, for a text: whether it exceeds a bound. */
+/** The members of all objects in a value. */
+function membersOf(value: unknown): number {
+  let count = 0;
+  if (Array.isArray(value)) {
+    for (const element of value) if (isObject(element)) count += membersOf(element);
+  } else if (isObject(value)) for (const name in value) count += 1 + membersOf(value[name]);
+  return count;
+}
+
+/** Whether a text exceeds a bound. */
 export const exceedsBounds = (text: string, bounds: JsonBounds) =>
   // Each level needs an opening and a closing bracket; each container and each member two
   // characters as well.
-  text.length > 2 * Math.min(...Object.values(bounds)) && boundBroken(Buffer.from(text), bounds) !== undefined;
+  text.length > 2 * Math.min(...Object.values(bounds)) && typeof membersWithin(Buffer.from(text), bounds) === "string";

@@ -9,7 +9,8 @@ import { livePath, realtimePath, transcriptionModelPath } from "#operations/real
 import { jsonBytesOf, parsedObject } from "#wire/json/parse.ts";
 import { objectSpansOf, readSpan, type Span } from "#wire/json/spans.ts";
 import { namedMessageBytesMax } from "../../common/bounds.ts";
-import { type Refusal, type Result, refusalOf } from "../../common/refusal.ts";
+import { Refusal, type Result, refusalOf } from "../../common/refusal.ts";
+import { readJson } from "../../request/body.ts";
 import type { Grant } from "../../server/client-secrets.ts";
 
 export interface SessionApi {
@@ -69,16 +70,21 @@ const openaiApi: SessionApi = {
     const kind = readAt(message, ["session", "type"]);
     const model = readAt(message, transcriptionModelPath);
     if (type === "session.update" && kind === "transcription" && typeof model === "string" && model !== "")
-      return { model, body: jsonBytesOf({ model, transcription: message.toString() }) };
+      return openingOf(message, { model, body: jsonBytesOf({ model, transcription: message.toString() }) });
     return refusalOf(
       `The first message of a transcription session must be a session.update with the session.type transcription and a model in ${transcriptionModel}. Recordings are transcribed at POST /v1/audio/transcriptions.`,
       transcriptionModel,
     );
   },
   modelIn(message, models) {
-    if (message.length > namedMessageBytesMax || !message.includes('"model"')) return undefined;
-    const { type, session } = objectSpansOf(message, ["type", "session"])?.members ?? {};
-    if (type === undefined || session === undefined || readSpan(message, type) !== "session.update") return undefined;
+    const isLong = message.length > namedMessageBytesMax;
+    // A name may be spelled with escapes.
+    if (!isLong && !message.includes('"model"') && !message.includes("\\u")) return undefined;
+    const types = objectSpansOf(message, ["type"])?.all ?? [];
+    if (!types.some((type) => readSpan(message, type) === "session.update")) return undefined;
+    if (isLong) return refusalOf(`A session.update may have ${namedMessageBytesMax} bytes at most.`);
+    const read = readJson(message);
+    if (read instanceof Refusal) return read;
     const span = spanAt(message, ["session", "model"]) ?? spanAt(message, transcriptionModelPath);
     if (span === undefined) return undefined;
     if (models.some((model) => model === readSpan(message, span))) return span;
@@ -96,7 +102,7 @@ const geminiApi: SessionApi = {
     const inner = setup && objectSpansOf(message.subarray(setup.start, setup.end), ["model"])?.members.model;
     const named = setup && inner && readSpan(message.subarray(setup.start, setup.end), inner);
     const model = typeof named === "string" ? named.replace(/^models\//, "") : "";
-    if (model !== "") return { model, body: Buffer.from(message) };
+    if (model !== "") return openingOf(message, { model, body: Buffer.from(message) });
     return refusalOf(
       'The first message must be a setup that names a model, as in {"setup": {"model": "models/<model>"}}.',
       "setup.model",
@@ -105,6 +111,12 @@ const geminiApi: SessionApi = {
   modelIn: () => undefined,
   errorMessageOf: () => undefined,
 };
+
+/** The opening by a message that the upstream reads as the gateway does. */
+function openingOf(message: Buffer, opening: Opening): Result<Opening> {
+  const read = readJson(message);
+  return read instanceof Refusal ? read : opening;
+}
 
 /** Where a member is in an object; undefined if it is not there. */
 function spanAt(json: Buffer, [name, ...others]: readonly string[]): Span | undefined {

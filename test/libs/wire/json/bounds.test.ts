@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { boundBroken, exceedsBounds } from "#wire/json/bounds.ts";
+import { exceedsBounds, membersWithin, repeatedNameIn, requestBounds } from "#wire/json/bounds.ts";
 
 test("levels, containers, members and values are bounded, and strings do not count", () => {
   const bounds = { depthMax: 3, containersMax: 5, membersMax: 4, valuesMax: 9 };
@@ -23,8 +23,29 @@ test("levels, containers, members and values are bounded, and strings do not cou
     [`{"[[[[":"{{{{","\\"[[[[":["]]]]"]}`, undefined],
     ["[[[", undefined],
     ['["[[[[[', undefined],
-  ] as const)
-    assert.equal(boundBroken(Buffer.from(json), bounds), broken, json);
+  ] as const) {
+    const measured = membersWithin(Buffer.from(json), bounds);
+    assert.equal(typeof measured === "string" ? measured : undefined, broken, json);
+  }
+});
+
+test("a member that one object has twice is found at any depth, however its name is spelled", () => {
+  for (const [json, repeated] of [
+    ['{"a":1,"b":{"a":1},"c":[{"a":1},{"a":1}]}', undefined],
+    ['{"":"","a":"a","b":"\\"a\\":1,\\"a\\":2"}', undefined],
+    ['{"__proto__":1,"constructor":2,"1":3,"01":4}', undefined],
+    ["[1,[],{},null]", undefined],
+    ['{"a":1,"b":2,"a":3}', "a"],
+    ['{"a":1, "\\u0061" : 1}', "a"],
+    ['{"b":[1,{"c":{"x":[],"x":[]}}]}', "x"],
+    ['{"__proto__":1,"__proto__":2}', "__proto__"],
+    ['{"":1,"":2}', ""],
+  ] as const) {
+    const bytes = Buffer.from(json);
+    const members = membersWithin(bytes, requestBounds);
+    assert.ok(typeof members === "number");
+    assert.equal(repeatedNameIn(bytes, JSON.parse(json), members), repeated, json);
+  }
 });
 
 test("exceedsBounds measures depth, containers, members and values of a text", () => {
