@@ -147,7 +147,12 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
       authorization === `Bearer ${key}` ||
       credential === key ||
       (batches !== undefined && [sent["x-api-key"], sent["x-goog-api-key"]].includes(key));
-    if (key !== undefined && !isAuthenticated) return refuse(401, "The credential is missing or wrong.");
+    if (key !== undefined && !isAuthenticated) {
+      const isToken = credential === undefined && authorization !== undefined;
+      const fault = isToken ? undefined : dialect?.credentialFault?.(credential);
+      const { status, ...text } = fault ?? { status: 401, message: "The credential is missing or wrong." };
+      return playRefusal(playing, status, errorBody({ status, ...text }));
+    }
     if (read.kind === "bad") return refuse(bytes === undefined ? 413 : 400, read.fault);
     if (dialect === undefined)
       return answerBatches(batches as VendorBatches, playing, { ...{ method, path, query, body }, headers: sent });

@@ -216,7 +216,7 @@ for (const [name, Client] of [
     const stranger = new (Client as typeof GoogleGenAI)({ apiKey: "nothing", httpOptions: { baseUrl: gateway.url } });
     await assert.rejects(stranger.models.generateContent({ model: modelOf("gemini"), contents: "x" }), {
       name: "ApiError",
-      status: 401,
+      status: 400,
     });
     await assert.rejects(models.generateContent({ model: "nothing", contents: "x" }), {
       name: "ApiError",

@@ -154,19 +154,23 @@ test("an upload goes on without a key, as Google's Python client sends it, and w
 test("the address of an upload is good for this upload only, and for nobody without it", async () => {
   const address = new URL(await beginUpload(keys.own, 3));
   const ticket = address.searchParams.get("ticket") ?? "";
-  for (const path of ["/v1beta/files", "/v1/models", "/v1/files"]) {
+  for (const [path, status] of [
+    ["/v1beta/files", 403],
+    ["/v1/models", 401],
+    ["/v1/files", 401],
+  ] as const) {
     const response = await fetch(`${url}${path}?ticket=${ticket}`);
     await response.arrayBuffer();
-    assert.equal(response.status, 401, path);
+    assert.equal(response.status, status, path);
   }
   const other = new URL(await beginUpload(keys.own, 3));
   const upload = other.searchParams.get("upload_id") ?? "";
   other.searchParams.set("ticket", ticket);
-  assert.equal((await sendTo(String(other), "upload", 0, "abc")).status, 401, "another upload of the key");
+  assert.equal((await sendTo(String(other), "upload", 0, "abc")).status, 403, "another upload of the key");
   const begins = await sendTo(String(address), "start", 0, JSON.stringify({ file: { sizeBytes: 3 } }));
   assert.equal(begins.status, 400, "a new upload");
   for (const name of ["upload_id", "upload%5Fid"])
-    assert.equal((await sendTo(`${address}&${name}=${upload}`, "upload", 0, "abc")).status, 401, name);
+    assert.equal((await sendTo(`${address}&${name}=${upload}`, "upload", 0, "abc")).status, 403, name);
   const [hash, end, mac] = ticket.split(".");
   for (const wrong of [
     "",
@@ -175,7 +179,7 @@ test("the address of an upload is good for this upload only, and for nobody with
     `${hash}.${end}.x`,
   ]) {
     address.searchParams.set("ticket", wrong);
-    assert.equal((await sendTo(String(address), "upload", 0, "abc")).status, 401, wrong);
+    assert.equal((await sendTo(String(address), "upload", 0, "abc")).status, 403, wrong);
   }
 });
 

@@ -114,59 +114,168 @@ test("of two valid keys the bearer token counts", async () => {
   assert.equal(((await response.json()) as { data: unknown[] }).data.length, 1);
 });
 
-const refused: [string, Record<string, string>, string?][] = [
+type Refused = [string, Record<string, string>, string?];
+
+const missing: Refused[] = [
   ["none", {}],
   ["an empty one", { "x-api-key": "" }],
   ["no scheme", { authorization: live }],
   ["another scheme", { authorization: `Basic ${Buffer.from(`user:${live}`).toString("base64")}` }],
   ["a scheme alone", { authorization: "Bearer" }],
-  ["another maker's", bearer("sk-proj-abcdefghijklmnopqrstuvwxyz0123456789")],
-  ["a wrong checksum", bearer(mistyped)],
-  ["too short", bearer(live.slice(0, -1))],
-  ["too long", bearer(`${live}0`)],
-  ["huge", bearer("a".repeat(20_000))],
-  ["unknown", bearer(createKey().key)],
-  ["revoked", bearer(revoked)],
-  ["expired", bearer(expired)],
   ["in a wrong header", { "x-key": live }],
   ["in a wrong parameter", {}, `?api_key=${live}`],
-  ["its hash", bearer(hashOf(live))],
 ];
 
-test("missing, malformed, unknown, expired and revoked keys get the same response, byte for byte, on every path", async () => {
+const wrong: [string, string][] = [
+  ["another maker's", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"],
+  ["a wrong checksum", mistyped],
+  ["too short", live.slice(0, -1)],
+  ["too long", `${live}0`],
+  ["huge", "a".repeat(20_000)],
+  ["unknown", createKey().key],
+  ["revoked", revoked],
+  ["expired", expired],
+  ["its hash", hashOf(live)],
+];
+
+const paths = [
+  ["GET", "/v1/models"],
+  ["GET", "/v1/models/alpha"],
+  ["GET", "/v1/models/unknown"],
+  ["POST", "/v1/chat/completions"],
+  ["GET", "/v1/chat/completions"],
+  ["OPTIONS", "/v1/chat/completions"],
+  ["POST", "/v1/v1/chat/completions"],
+  ["GET", "/nowhere"],
+  ["GET", "/"],
+] as const;
+
+/** The one response, byte for byte, to all these requests. */
+async function onlyAnswerTo(
+  requests: readonly Refused[],
+  status: number,
+  at: readonly (readonly [method: string, path: string])[],
+): Promise<string> {
   const answers = new Set<string>();
   const ids = new Set<string>();
-  for (const [name, headers, query = ""] of refused)
-    for (const [method, path] of [
-      ["GET", "/v1/models"],
-      ["GET", "/v1/models/alpha"],
-      ["GET", "/v1/models/unknown"],
-      ["POST", "/v1/chat/completions"],
-      ["GET", "/v1/chat/completions"],
-      ["OPTIONS", "/v1/chat/completions"],
-      ["POST", "/v1/v1/chat/completions"],
-      ["GET", "/nowhere"],
-      ["GET", "/"],
-    ] as const) {
+  for (const [name, headers, query = ""] of requests)
+    for (const [method, path] of at) {
       const body = method === "POST" ? { body: chatBody } : {};
       const response = await fetch(`${gateway.url}${path}${query}`, {
         method,
         headers: { "content-type": "application/json", ...headers },
         ...body,
       });
-      assert.equal(response.status, 401, `${name} at ${method} ${path}`);
+      assert.equal(response.status, status, `${name} at ${method} ${path}`);
       ids.add(response.headers.get("x-request-id") ?? "");
-      const head = [...response.headers].filter(([header]) => !["x-request-id", "date"].includes(header));
-      answers.add(JSON.stringify(head) + (await response.text()));
+      const head = [...response.headers].filter(([header]) => !["x-request-id", "request-id", "date"].includes(header));
+      answers.add(JSON.stringify(head) + (await response.text()).replace(/req_\w+/, ""));
     }
   assert.equal(answers.size, 1, [...answers].join("\n"));
-  assert.equal(ids.size, refused.length * 9);
-  assert.match(
-    [...answers][0] ?? "",
-    /\{"error":\{"message":"Incorrect API key provided, or none\. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key, x-goog-api-key or api-key\.","type":"invalid_request_error","param":null,"code":"invalid_api_key"\}\}$/,
+  assert.equal(ids.size, requests.length * at.length);
+  return [...answers][0]?.replace(/^\[.*?\]\]/, "") ?? "";
+}
+
+const advice = "Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key, x-goog-api-key or api-key.";
+const noKey = `You didn't provide an API key. ${advice}`;
+const wrongKey = `Incorrect API key provided. ${advice}`;
+const openaiError = (message: string, code: string | null) => ({
+  error: { message, type: "invalid_request_error", param: null, code },
+});
+const anthropicError = (message: string) => ({
+  ...{ type: "error", error: { type: "authentication_error", message }, request_id: "" },
+});
+const geminiError = (code: number, status: string, message: string, details?: object[]) => ({
+  error: { code, message, status, ...(details && { details }) },
+});
+
+test("malformed, unknown, expired and revoked keys get the same response, byte for byte, on every path", async () => {
+  const answer = await onlyAnswerTo(
+    wrong.map(([name, key]) => [name, bearer(key)]),
+    401,
+    paths,
   );
-  const head = await fetch(`${gateway.url}/v1/models`, { method: "HEAD" });
+  assert.deepEqual(JSON.parse(answer), openaiError(wrongKey, "invalid_api_key"));
+  const head = await fetch(`${gateway.url}/v1/models`, { method: "HEAD", headers: bearer(revoked) });
   assert.equal(head.status, 401);
+});
+
+test("a request without a key gets the same response on every path, whatever it has in other places", async () => {
+  assert.deepEqual(JSON.parse(await onlyAnswerTo(missing, 401, paths)), openaiError(noKey, null));
+});
+
+test("Anthropic's clients get the type and the status of their vendor", async () => {
+  const at = [
+    ["POST", "/v1/messages"],
+    ["POST", "/v1/messages/count_tokens"],
+    ["GET", "/v1/messages/batches"],
+  ] as const;
+  assert.deepEqual(JSON.parse(await onlyAnswerTo(missing, 401, at)), anthropicError(noKey));
+  for (const place of [(key: string) => ({ "x-api-key": key }), bearer])
+    assert.deepEqual(
+      JSON.parse(
+        await onlyAnswerTo(
+          wrong.map(([name, key]) => [name, place(key)]),
+          401,
+          at,
+        ),
+      ),
+      anthropicError(wrongKey),
+    );
+});
+
+const geminiPaths = [
+  ["POST", "/v1beta/models/alpha:generateContent"],
+  ["POST", "/v1beta/models/alpha:streamGenerateContent"],
+  ["POST", "/v1/models/alpha:countTokens"],
+  ["GET", "/v1beta/models"],
+  ["GET", "/v1beta/models/alpha"],
+  ["GET", "/v1beta/files"],
+  ["POST", "/upload/v1beta/files"],
+  ["GET", "/v1beta/batches"],
+  ["GET", "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"],
+] as const;
+
+test("Google's clients get the status and the reason of their vendor, wherever their key is", async () => {
+  const message = `API key not valid. ${wrongKey}`;
+  const invalid = geminiError(400, "INVALID_ARGUMENT", message, [
+    {
+      "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+      reason: "API_KEY_INVALID",
+      domain: "googleapis.com",
+      metadata: { service: "generativelanguage.googleapis.com" },
+    },
+    { "@type": "type.googleapis.com/google.rpc.LocalizedMessage", locale: "en-US", message },
+  ]);
+  for (const place of [
+    (key: string): [Record<string, string>, string?] => [{ "x-goog-api-key": key }],
+    (key: string): [Record<string, string>, string?] => [{}, `?key=${key.slice(0, 8_000)}`],
+    (key: string): [Record<string, string>, string?] => [{ ...bearer(key.slice(0, 5_000)), "x-goog-api-key": "stale" }],
+  ])
+    assert.deepEqual(
+      JSON.parse(
+        await onlyAnswerTo(
+          wrong.map(([name, key]) => [name, ...place(key)]),
+          400,
+          geminiPaths,
+        ),
+      ),
+      invalid,
+    );
+  assert.deepEqual(
+    JSON.parse(
+      await onlyAnswerTo(
+        wrong.map(([name, key]) => [name, bearer(key)]),
+        401,
+        geminiPaths,
+      ),
+    ),
+    geminiError(401, "UNAUTHENTICATED", wrongKey),
+  );
+  assert.deepEqual(
+    JSON.parse(await onlyAnswerTo(missing, 403, geminiPaths)),
+    geminiError(403, "PERMISSION_DENIED", noKey),
+  );
 });
 
 test("the client throws an AuthenticationError with a request id, also for a body that is not sent completely", async () => {
@@ -192,7 +301,7 @@ test("without a valid key no body is read or checked", async () => {
     },
   );
   assert.equal(status, 401);
-  assert.match(text, /invalid_api_key/);
+  assert.match(text, /You didn.t provide an API key/);
 });
 
 test("a new key is valid at every ingress within a second, and a revoked one is refused", async () => {

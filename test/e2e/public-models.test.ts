@@ -119,14 +119,14 @@ test("with a key, the models and the prices are those of its group", async () =>
 test("a wrong key is refused, and so is everything else without a key", async () => {
   const wrong = await fetch(`${url}/v1/models`, { headers: { authorization: "Bearer sk-wrong" } });
   assert.equal(wrong.status, 401);
-  for (const [path, init] of [
-    ["/v1/models/open", {}],
-    ["/v1beta/models", {}],
-    ["/v1/models", { method: "POST" }],
-    ["/v1/models", { headers: { "anthropic-version": "2023-06-01" } }],
-    ["/v1/chat/completions", { method: "POST" }],
+  for (const [path, init, status] of [
+    ["/v1/models/open", {}, 401],
+    ["/v1beta/models", {}, 403],
+    ["/v1/models", { method: "POST" }, 401],
+    ["/v1/models", { headers: { "anthropic-version": "2023-06-01" } }, 401],
+    ["/v1/chat/completions", { method: "POST" }, 401],
   ] as const)
-    assert.equal((await fetch(`${url}${path}`, init)).status, 401, path);
+    assert.equal((await fetch(`${url}${path}`, init)).status, status, path);
 });
 
 test("caches may keep the public list, and it changes with the catalogue", async () => {

@@ -14,13 +14,16 @@ import { invalidRequest, Refusal, type Result } from "./refusal.ts";
 import { unsupportedPartOf } from "./unsupported-paths.ts";
 import { azurePathOf } from "./vendor-paths.ts";
 
-export const invalidKey: Failure = {
-  code: "invalid_key",
-  // Clients recognise a wrong key by OpenAI's wording:
-  // https://platform.openai.com/docs/guides/error-codes
-  message:
-    "Incorrect API key provided, or none. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key, x-goog-api-key or api-key.",
-};
+const keyAdvice = "Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key, x-goog-api-key or api-key.";
+
+// Clients recognise these by OpenAI's wording: https://platform.openai.com/docs/guides/error-codes
+
+export const missingKey: Failure = { code: "missing_key", message: `You didn't provide an API key. ${keyAdvice}` };
+
+export const invalidKey: Failure = { code: "invalid_key", message: `Incorrect API key provided. ${keyAdvice}` };
+
+/** For Google's clients, to whom a bearer token is no API key. */
+export const invalidToken: Failure = { ...invalidKey, code: "invalid_token" };
 
 export const addressNotAllowed = (address: string): Failure => ({
   code: "address_not_allowed",

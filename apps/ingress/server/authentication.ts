@@ -7,9 +7,11 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { authenticate, hashesOf } from "#access/authenticate.ts";
 import type { KeyRecord } from "#access/record.ts";
+import type { Failure } from "#dialects/errors.ts";
 import { callerOf, TokenBuckets } from "#service/token-buckets.ts";
 import { callersLookedUpMax, lookUps, lookUpsOfCaller } from "../common/bounds.ts";
-import { redisIsAway } from "../common/failures.ts";
+import { dialectOf } from "../common/endpoints.ts";
+import { invalidKey, invalidToken, missingKey, redisIsAway } from "../common/failures.ts";
 
 /** The records of keys by the hash of the key. */
 export interface KeyDirectory {
@@ -49,6 +51,14 @@ export function authenticateCaller(
   request.caller = authentication.record;
   request.apiKey = authentication.apiKey;
   return true;
+}
+
+/** The failure of a request whose credentials name no caller. */
+export function unidentified({ headers, url }: Pick<FastifyRequest, "headers" | "url">): Failure {
+  const { length } = credentialsOf(headers, url);
+  if (length === 0) return missingKey;
+  const isToken = length === 1 && bearerPattern.test(headers.authorization ?? "");
+  return isToken && dialectOf(url, headers) === "gemini" ? invalidToken : invalidKey;
 }
 
 /** Finds keys that are not known here yet. */

@@ -20,7 +20,10 @@ export function failureHeadersOf({
 }: Failure): Record<string, string> {
   // A request that an operator stopped would run again at once.
   const isFinal =
-    code === "budget_exhausted" || isPaid === true || (code === "stopped" && retryAfterSeconds === undefined);
+    code === "invalid_key" ||
+    code === "budget_exhausted" ||
+    isPaid === true ||
+    (code === "stopped" && retryAfterSeconds === undefined);
   return {
     "content-type": "application/json",
     ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }),
@@ -28,6 +31,8 @@ export function failureHeadersOf({
     ...(isFinal && { "x-should-retry": "false" }),
   };
 }
+
+const isUnidentified = ({ code }: Failure) => ["missing_key", "invalid_key", "invalid_token"].includes(code);
 
 /** An error in Ollama's format. */
 export const ollamaErrorOf = (message: string): string => JSON.stringify({ error: message });
@@ -53,8 +58,7 @@ export function sendFailure(
   if (mustClose || Number(request.headers["content-length"] ?? 0) > discardedBytesMax)
     reply.header("connection", "close");
   else reply.removeHeader("connection");
-  if (failure.code === "invalid_key" && !request.raw.complete)
-    destroyWithin(request.raw.socket, refusedMs, request.raw);
+  if (isUnidentified(failure) && !request.raw.complete) destroyWithin(request.raw.socket, refusedMs, request.raw);
   reply.headers(requestIdHeadersOf(request));
   const { statusOf, errorBodyOf } = profiles[dialectOf(request.url, request.headers)];
   const body = isOllamaPath(request.url) ? ollamaErrorOf(failure.message) : errorBodyOf(failure, request.id);

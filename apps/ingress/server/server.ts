@@ -24,7 +24,7 @@ import { labelsOf, noLabels } from "../common/labels.ts";
 import { outlastRedis } from "../common/outlast-redis.ts";
 import { invalidRequest, Refusal } from "../common/refusal.ts";
 import { servedPathOf } from "../common/vendor-paths.ts";
-import { authenticateCaller, credentialsOf, type KeyDirectory, NewKeys } from "./authentication.ts";
+import { authenticateCaller, credentialsOf, type KeyDirectory, NewKeys, unidentified } from "./authentication.ts";
 import { type BatchCallers, isBatchLine } from "./batch-callers.ts";
 import type { ClientSecrets, Grant } from "./client-secrets.ts";
 import { Cors } from "./cors.ts";
@@ -139,7 +139,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     if (cors.answersPreflight(request, reply) || publicModels.answers(request, reply)) return undefined;
     if (hasUnknownCoding(request)) throw new Refusal(unknownCoding);
     const enter = (isIdentified: boolean | undefined) => {
-      if (isIdentified !== true) throw new Refusal(invalidKey);
+      if (isIdentified !== true) throw new Refusal(isBatchLine(request) ? invalidKey : unidentified(request));
       openClaims(options, request, reply);
       cors.check(request);
       options.trials.open(request, options.clock.epoch());

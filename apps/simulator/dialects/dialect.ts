@@ -71,6 +71,8 @@ export interface SentFault extends Fault {
   requestId?: string;
   /** As in the header Retry-After. */
   retryAfter?: string;
+  /** Google's name of the cause. */
+  reason?: string;
 }
 
 /** A rejected request. */
@@ -102,6 +104,8 @@ export interface Dialect {
   errorBody(fault: SentFault): string;
   /** The credential, in dialects that do not only use a bearer token. */
   credentialOf?(request: Pick<SimulatedRequest, "query" | "headers">): string | undefined;
+  /** The fault of a wrong credential of this kind, or of none at all; a 401 by default. */
+  credentialFault?(credential: string | undefined): SentFault;
   /** The header with the request's id; `x-request-id` by default. */
   requestIdHeader?: string;
   /** The headers that state rate limits; those of OpenAI by default. `epoch` is epoch ms. */

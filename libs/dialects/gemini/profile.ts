@@ -4,7 +4,7 @@
  */
 
 import { objectOf } from "#wire/json/parse.ts";
-import { type Failure, statuses } from "../errors.ts";
+import { type ErrorCode, type Failure, statuses } from "../errors.ts";
 import {
   type Endpoint,
   emptyLines,
@@ -32,6 +32,20 @@ const statusNames: Record<number, string> = {
   504: "DEADLINE_EXCEEDED",
 };
 
+/** https://cloud.google.com/docs/authentication/api-keys-troubleshooting */
+const ownStatuses: Partial<Record<ErrorCode, number>> = { missing_key: 403, invalid_key: 400 };
+
+const statusOf = (code: ErrorCode) => ownStatuses[code] ?? statuses[code];
+
+/** Clients recognise an invalid key by its reason, or by the beginning of the message. */
+const invalidKey = {
+  reason: "API_KEY_INVALID",
+  domain: "googleapis.com",
+  metadata: { service: "generativelanguage.googleapis.com" },
+};
+
+const messageOf = ({ code, message }: Failure) => (code === "invalid_key" ? `API key not valid. ${message}` : message);
+
 /**
  * Clients stop retrying if a quota's id contains `PerDay`, so every exhausted budget has it,
  * whatever its period.
@@ -39,13 +53,17 @@ const statusNames: Record<number, string> = {
 const exhaustedBudget = { quotaMetric: "sluice/budget", quotaId: "BudgetPerDay" };
 
 /** https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto */
-function detailsOf({ code, message, param, retryAfterSeconds }: Failure): object {
+function detailsOf(failure: Failure): object {
+  const { code, message, param, retryAfterSeconds } = failure;
   const typed = (name: string, fields: object) => ({ "@type": `type.googleapis.com/google.rpc.${name}`, ...fields });
   const details = [
     ...(param === undefined
       ? []
       : [typed("BadRequest", { fieldViolations: [{ field: param, description: message }] })]),
     ...(retryAfterSeconds === undefined ? [] : [typed("RetryInfo", { retryDelay: `${retryAfterSeconds}s` })]),
+    ...(code === "invalid_key"
+      ? [typed("ErrorInfo", invalidKey), typed("LocalizedMessage", { locale: "en-US", message: messageOf(failure) })]
+      : []),
     ...(code === "budget_exhausted" ? [typed("QuotaFailure", { violations: [exhaustedBudget] })] : []),
   ];
   return details.length === 0 ? {} : { details };
@@ -54,9 +72,9 @@ function detailsOf({ code, message, param, retryAfterSeconds }: Failure): object
 const errorBodyOf = (failure: Failure) =>
   JSON.stringify({
     error: {
-      code: statuses[failure.code],
-      message: failure.message,
-      status: statusNames[statuses[failure.code]] ?? "INVALID_ARGUMENT",
+      code: statusOf(failure.code),
+      message: messageOf(failure),
+      status: statusNames[statusOf(failure.code)] ?? "INVALID_ARGUMENT",
       ...detailsOf(failure),
     },
   });
@@ -125,7 +143,7 @@ export const geminiProfile: Profile = {
   conversation: { field: "contents", empty: [] },
   fetchesFiles: true,
   embeddings: "gemini",
-  statusOf: (code) => statuses[code],
+  statusOf,
   errorBodyOf,
   errorEventOf: (failure) => `data: ${errorBodyOf(failure)}\n\n`,
   /** Google's older clients detect a failed stream only by a broken connection. */

@@ -96,7 +96,7 @@ func googleChecks() []check {
 		{"wrong key", func() {
 			_, err := clientOf("nothing").Models.GenerateContent(ctx, model, hello, nil)
 			var refused genai.APIError
-			assert(errors.As(err, &refused) && refused.Code == 401, "error: %v", err)
+			assert(errors.As(err, &refused) && refused.Code == 400, "error: %v", err)
 		}},
 		{"broken stream", func() {
 			text, _, err := streamed(broken, hello, nil)

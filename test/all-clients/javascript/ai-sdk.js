@@ -217,7 +217,8 @@ await run({
   "keep-alives": () => assertPaused(texts(paused)),
   "wrong key": async () => {
     const stranger = { ...settingsOf(model), model: modelsOf("nothing")(model) };
-    const isUnauthorized = (error) => APICallError.isInstance(error) && error.statusCode === 401;
+    const status = provider === "google" ? 400 : 401;
+    const isUnauthorized = (error) => APICallError.isInstance(error) && error.statusCode === status;
     await assert.rejects(generateText({ ...stranger, prompt: "hello there" }), isUnauthorized);
     let seen;
     for await (const part of streamText({ ...stranger, prompt: "hello there", onError }).fullStream)

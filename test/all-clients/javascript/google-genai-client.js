@@ -102,6 +102,6 @@ await run({
   "wrong key": () =>
     assert.rejects(
       clientOf("nothing").models.generateContent({ model, contents: "hello there" }),
-      (error) => error instanceof ApiError && error.status === 401,
+      (error) => error instanceof ApiError && error.status === 400,
     ),
 });

@@ -80,7 +80,7 @@ def wrong_key():
         try:
             ask(model=model, contents="hello there")
         except errors.ClientError as error:
-            assert error.code == 401, error
+            assert error.code == 400, error
         else:
             raise AssertionError("no error")
 

@@ -364,7 +364,8 @@ test("a required key may come in its header, the query or as a bearer token", as
   assert.equal(await statusOf("", { "x-goog-api-key": "sk-right" }), 200);
   assert.equal(await statusOf("?key=sk-right", {}), 200);
   assert.equal(await statusOf("", { authorization: "Bearer sk-right" }), 200);
-  assert.equal(await statusOf("?key=sk-wrong", {}), 401);
+  assert.equal(await statusOf("?key=sk-wrong", {}), 400);
+  assert.equal(await statusOf("", { authorization: "Bearer sk-wrong" }), 401);
 });
 
 test("changed or invalid input is a 400 that names the field", async (t) => {

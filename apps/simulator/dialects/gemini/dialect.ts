@@ -74,6 +74,10 @@ export const gemini: Dialect = {
   retryInBody: true,
   limitHeaders: () => ({}),
   credentialOf: ({ headers, query }) => headerIn(headers["x-goog-api-key"]) ?? query.get("key") ?? undefined,
+  credentialFault: (credential) =>
+    credential === undefined
+      ? { status: 403, message: "Method doesn't allow unregistered callers. Please use API Key to call this API." }
+      : { status: 400, message: "API key not valid. Please pass a valid API key.", reason: "API_KEY_INVALID" },
   answer(request) {
     const { model = "", verb = "generateContent" } = calledIn(request.path) ?? {};
     const withUsage = request.settings.usage !== "never";

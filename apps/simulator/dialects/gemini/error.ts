@@ -15,10 +15,15 @@ const statusNames: Record<number, string> = {
 
 const typeOf = (name: string) => `type.googleapis.com/google.rpc.${name}`;
 
-export function geminiErrorBody({ status, message, param, retryAfter }: SentFault): string {
+export function geminiErrorBody({ status, message, param, retryAfter, reason }: SentFault): string {
   const details: object[] = [];
   if (param !== undefined && param !== "")
     details.push({ "@type": typeOf("BadRequest"), fieldViolations: [{ field: param, description: message }] });
+  if (reason !== undefined)
+    details.push({
+      ...{ "@type": typeOf("ErrorInfo"), reason, domain: "googleapis.com" },
+      metadata: { service: "generativelanguage.googleapis.com" },
+    });
   if (retryAfter !== undefined)
     details.push({ "@type": typeOf("RetryInfo"), retryDelay: `${secondsUntil(retryAfter)}s` });
   const name = statusNames[status] ?? (status < 500 ? "INVALID_ARGUMENT" : "INTERNAL");
