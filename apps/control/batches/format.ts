@@ -25,6 +25,11 @@ export interface RequestLine {
   body: Buffer;
 }
 
+/** A request and the estimate of its input tokens. */
+export interface CheckedLine extends RequestLine {
+  inputTokens: number;
+}
+
 export class LineFault {
   readonly code: InputFaultCode;
   readonly message: string;

@@ -1,8 +1,9 @@
 /** The formats of the requests and results of batches. */
+import { attachmentsIn, inputTokensOf } from "#dialects/attached-tokens.ts";
 import { membersWithin, repeatedNameIn, requestBounds } from "#wire/json/bounds.ts";
 import { parseJson } from "#wire/json/parse.ts";
 import { anthropicFormat } from "./anthropic-format.ts";
-import { type BatchFormat, LineFault, type RequestLine } from "./format.ts";
+import { type BatchFormat, type CheckedLine, LineFault } from "./format.ts";
 import { geminiFormat } from "./gemini-format.ts";
 import { openaiFormat } from "./openai-format.ts";
 
@@ -13,7 +14,7 @@ export const batchFormats = {
 } satisfies Record<string, BatchFormat>;
 export type BatchDialect = keyof typeof batchFormats;
 
-export function readLine(format: BatchFormat, bytes: Buffer, endpoint: string): RequestLine | LineFault {
+export function readLine(format: BatchFormat, bytes: Buffer, endpoint: string): CheckedLine | LineFault {
   // Small values take fifty times their bytes in memory.
   const members = membersWithin(bytes, requestBounds);
   if (typeof members === "string")
@@ -21,9 +22,11 @@ export function readLine(format: BatchFormat, bytes: Buffer, endpoint: string): 
   try {
     const value = parseJson(bytes);
     const repeated = repeatedNameIn(bytes, value, members);
-    return repeated === undefined
-      ? format.read(value, bytes, endpoint)
-      : new LineFault("invalid_request", `This request has ${JSON.stringify(repeated)} twice in the same place.`);
+    if (repeated !== undefined)
+      return new LineFault("invalid_request", `This request has ${JSON.stringify(repeated)} twice in the same place.`);
+    const line = format.read(value, bytes, endpoint);
+    if (line instanceof LineFault) return line;
+    return { ...line, inputTokens: inputTokensOf(line.body.length, attachmentsIn(value)) };
   } catch {
     return new LineFault("invalid_json_line", "This line is not parseable as valid JSON.");
   }

@@ -3,7 +3,6 @@
  * of lines: of a line only a part of its id's hash is remembered.
  */
 import { hash } from "node:crypto";
-import { bytesPerToken } from "#dialects/usage.ts";
 import type { InputLine } from "#wire/lines.ts";
 import { type BatchFormat, type InputFaultCode, LineFault, type RequestLine } from "./format.ts";
 import { readLine } from "./formats.ts";
@@ -88,7 +87,7 @@ export class InputCheck {
         `The id ${JSON.stringify(line.customId)} is that of an earlier request.`,
         "custom_id",
       );
-    this.tokens += Math.ceil(line.body.length / bytesPerToken);
+    this.tokens += line.inputTokens;
     return line;
   }
 

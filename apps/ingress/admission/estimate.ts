@@ -2,11 +2,12 @@
 
 import type { KeyRecord } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
+import { inputTokensOf } from "#dialects/attached-tokens.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { plainUsageOf, type Usage } from "#dialects/usage.ts";
 import type { GenerationFacts } from "#events/ingress-events.ts";
 import { answerBytesMax, probabilityBytes, tokenBytes, usualAnswerBytesMax } from "#operations/bounds.ts";
-import { type Demand, inputTokensOf } from "#operations/demand.ts";
+import type { Demand } from "#operations/demand.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
 import { estimatedOutputTokensMax } from "../common/bounds.ts";
 import type { Labels } from "../common/labels.ts";

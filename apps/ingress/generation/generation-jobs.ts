@@ -3,7 +3,7 @@
  * states.
  */
 
-import { inputTokensOf } from "#operations/demand.ts";
+import { inputTokensOf } from "#dialects/attached-tokens.ts";
 import { packedBoundsOf } from "#operations/usage-bounds.ts";
 import { jobBodyBytesMax } from "#relay/bounds.ts";
 import type { WrittenJob } from "#relay/job.ts";

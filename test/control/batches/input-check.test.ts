@@ -29,7 +29,7 @@ async function checked(text: string | Buffer, dialect: BatchDialect = "openai", 
     if (check.isOver) break;
   }
   check.end();
-  return { bodies, faults: check.faults, model: check.model };
+  return { bodies, faults: check.faults, model: check.model, tokens: check.tokens };
 }
 
 const line = (more: object = {}, body: object = {}) =>
@@ -113,6 +113,7 @@ test("valid files have no faults, and bodies keep their bytes", async () => {
         bodies: ['{ "model":"m","n":1.0,"id":12345678901234567890 }'],
         faults: [],
         model: "m",
+        tokens: 13,
       });
 });
 
@@ -212,3 +213,49 @@ test("a body is read no further once an element is too long", async () => {
     assert.ok(read < 5, `${read}`);
   }
 });
+
+const data = "a".repeat(400_000);
+const attached: Record<string, [dialect: BatchDialect, line: object]> = {
+  "OpenAI's chat": [
+    "openai",
+    {
+      ...{ custom_id: "a", method: "POST", url: endpoint },
+      body: {
+        model: "m",
+        messages: [
+          {
+            role: "user",
+            content: [{ type: "image_url", image_url: { url: `data:image/png;base64,${data}` } }],
+          },
+        ],
+      },
+    },
+  ],
+  "Anthropic's messages": [
+    "anthropic",
+    {
+      custom_id: "a",
+      params: {
+        ...{ model: "m", max_tokens: 1 },
+        messages: [
+          {
+            role: "user",
+            content: [{ type: "image", source: { type: "base64", media_type: "image/png", data } }],
+          },
+        ],
+      },
+    },
+  ],
+  Gemini: [
+    "gemini",
+    { key: "a", request: { contents: [{ parts: [{ inlineData: { mimeType: "image/png", data } }] }] } },
+  ],
+};
+
+for (const [name, [dialect, request]] of Object.entries(attached))
+  test(`${name}: an image in base64 counts as an image, as in a request of its own`, async () => {
+    const more = { bytesMax: 1_000_000, lineBytesMax: 1_000_000 };
+    const { faults, tokens } = await checked(JSON.stringify(request), dialect, more, 100_000);
+    assert.deepEqual(faults, []);
+    assert.ok(tokens > 2_000 && tokens < 2_100, String(tokens));
+  });
