@@ -77,7 +77,7 @@ export const verbatimCompletions = {
 };
 
 /** A choice of a completion, as the delta or the message of a chat completion. */
-const textDeltaOf = ({ text }: JsonObject): JsonObject => ({ content: text });
+export const textDeltaOf = ({ text }: JsonObject): JsonObject => ({ content: text });
 
 /**
  * The caller's bytes with the upstream's model name, `store: false`, and `stream_options` that ask

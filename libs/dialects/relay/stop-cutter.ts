@@ -16,11 +16,13 @@ export const canCut = (sequences: readonly string[]) =>
   sequences.length <= stopSequencesMax &&
   sequences.reduce((length, sequence) => length + sequence.length, 0) <= stopCharactersMax;
 
+type AnswerReader = Pick<Codec, "streamDecoder" | "decodeAnswer">;
+
 /**
  * Reads a dialect's answers up to the first of the sequences. Without sequences it is the codec
  * itself.
  */
-export const answersOf = (codec: Codec, cut: Cut | undefined): Pick<Codec, "streamDecoder" | "decodeAnswer"> =>
+export const answersOf = (codec: AnswerReader, cut: Cut | undefined): AnswerReader =>
   cut === undefined
     ? codec
     : {

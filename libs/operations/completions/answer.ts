@@ -1,11 +1,13 @@
 /**
- * Answers in the format of OpenAI's legacy completions, whole and streamed:
+ * Writes and reads answers in the format of OpenAI's legacy completions, whole and streamed:
  * https://platform.openai.com/docs/api-reference/completions/object
  */
-import type { StreamEncoder } from "#dialects/codec.ts";
+import type { Codec, StreamEncoder } from "#dialects/codec.ts";
 import { type Answer, type BlockStart, type ContentEvent, eventsOf, type Finish } from "#dialects/neutral/neutral.ts";
-import { usageBodyOf } from "#dialects/openai-chat/answer.ts";
-import { jsonOf } from "#wire/json/parse.ts";
+import { decodeAnswer, usageBodyOf } from "#dialects/openai-chat/answer.ts";
+import { ChatDecoder } from "#dialects/openai-chat/stream.ts";
+import { textDeltaOf } from "#dialects/openai-chat/verbatim.ts";
+import { type JsonObject, jsonOf, objectOf } from "#wire/json/parse.ts";
 
 export interface CompletionHead {
   id: string;
@@ -88,3 +90,21 @@ export class CompletionEncoder implements StreamEncoder {
     return `data: ${jsonOf({ ...common(this.#head), choices, ...more })}\n\n`;
   }
 }
+
+/** A completion as a chat completion, whose choices have this member. */
+const chatOf = (body: JsonObject, member: "message" | "delta"): JsonObject =>
+  Array.isArray(body.choices)
+    ? { ...body, choices: body.choices.map(objectOf).map((one) => ({ ...one, [member]: textDeltaOf(one) })) }
+    : body;
+
+class CompletionDecoder extends ChatDecoder {
+  protected override read(chunk: JsonObject): undefined {
+    super.read(chatOf(chunk, "delta"));
+  }
+}
+
+/** Reads an upstream's completion of one choice. */
+export const completionReader: Pick<Codec, "streamDecoder" | "decodeAnswer"> = {
+  streamDecoder: () => new CompletionDecoder(),
+  decodeAnswer: (body) => decodeAnswer(chatOf(body, "message")),
+};

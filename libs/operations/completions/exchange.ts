@@ -11,19 +11,33 @@ import { consistent } from "#dialects/neutral/consistent.ts";
 import { refuse } from "#dialects/neutral/field-support.ts";
 import { foldedOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
 import { Produced, type ProducedCounts, plainCountsOf, unreportedCountsOf } from "#dialects/neutral/produced.ts";
+import { stopsOf } from "#dialects/neutral/within-bounds.ts";
 import { type RequestedAnswer, requestedAnswerIn, verbatimCompletions } from "#dialects/openai-chat/verbatim.ts";
 import { answersOf } from "#dialects/relay/stop-cutter.ts";
 import { TranslatedStream } from "#dialects/relay/translated.ts";
-import { type JsonObject, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
-import { cutOf, isConversation } from "../conversation.ts";
-import { type CallExchange, ownCall, refusedFor } from "../exchange.ts";
-import { CompletionEncoder, type CompletionHead, completionEventsOf, completionOf } from "./answer.ts";
+import { type JsonObject, jsonBytesOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
+import { withMembers } from "#wire/json/spans.ts";
+import { cutOf, isConversation, unlessRefused } from "../conversation.ts";
+import { type CallExchange, ownCall, type PreparationTask, refusedFor } from "../exchange.ts";
+import {
+  CompletionEncoder,
+  type CompletionHead,
+  completionEventsOf,
+  completionOf,
+  completionReader,
+} from "./answer.ts";
 import { promptsIn } from "./prompts.ts";
 
 type Context =
   | { kind: "own"; requested: RequestedAnswer; model: string }
-  /** `spoken` is the dialect of the conversation. */
-  | { kind: "conversation"; spoken: ConversationDialect; head: CompletionHead; streams: boolean; cut: Cut | undefined };
+  /** `spoken` is the dialect of the conversation; undefined for the upstream's own completion. */
+  | {
+      kind: "read";
+      spoken: ConversationDialect | undefined;
+      head: CompletionHead;
+      streams: boolean;
+      cut: Cut | undefined;
+    };
 
 export const completionExchange: CallExchange<Context> = {
   wantedOf: () => "openai-chat",
@@ -31,18 +45,21 @@ export const completionExchange: CallExchange<Context> = {
     const { body, framing, spoken, target, model, createdAt } = task;
     if (!isConversation(spoken)) return refusedFor("completions");
     const requested = requestedAnswerIn(body);
+    const head = { id: `cmpl-${randomUUID().replaceAll("-", "")}`, model, createdAt, usageShown: requested.usageShown };
+    const reading = { kind: "read", head, streams: framing === "sse" } as const;
     if (isServedBy(spoken, target)) {
-      const request = verbatimCompletions.request(body, framing, target);
+      const { sent, cut } = withoutSurplusStops(task);
+      const request = verbatimCompletions.request(sent, framing, target);
       if (request === undefined) return refusedFor("requests without a model");
+      if (cut !== undefined) return ownCall<Context>(request, { ...reading, spoken: undefined, cut });
       const choices = requested.choices * promptsIn(parsedObject(body)?.prompt);
       return ownCall<Context>(request, { kind: "own", requested: { ...requested, choices }, model });
     }
     const decoded = consistent(conversationOf(parsedObject(body) ?? {}));
-    const head = { id: `cmpl-${randomUUID().replaceAll("-", "")}`, model, createdAt, usageShown: requested.usageShown };
     return {
       kind: "call",
       request: codecs[spoken].encodeRequest(decoded, framing, target),
-      context: { kind: "conversation", spoken, head, streams: framing === "sse", cut: cutOf(decoded, task) },
+      context: { ...reading, spoken, cut: cutOf(decoded, task) },
       errors: "foreign",
       decoded,
     };
@@ -53,7 +70,7 @@ export const completionExchange: CallExchange<Context> = {
       return own.kind === "answer" && own.usage === undefined ? { ...own, produced: textCountsIn(bytes) } : own;
     }
     const value = parsedObject(bytes);
-    const answer = value && foldedOf(answersOf(codecs[context.spoken], context.cut).decodeAnswer(value));
+    const answer = value && foldedOf(readerOf(context).decodeAnswer(value));
     if (answer === undefined) return { kind: "malformed" };
     if ("error" in answer) return { kind: "error", error: answer.error };
     const text = (context.streams ? completionEventsOf : completionOf)(answer, context.head);
@@ -63,11 +80,26 @@ export const completionExchange: CallExchange<Context> = {
   stream: (context) =>
     context.kind === "own"
       ? verbatimCompletions.stream(context.requested, context.model)
-      : new TranslatedStream(
-          answersOf(codecs[context.spoken], context.cut).streamDecoder(),
-          new CompletionEncoder(context.head),
-        ),
+      : new TranslatedStream(readerOf(context).streamDecoder(), new CompletionEncoder(context.head)),
 };
+
+const readerOf = ({ spoken, cut }: Context & { kind: "read" }) =>
+  answersOf(spoken === undefined ? completionReader : codecs[spoken], cut);
+
+/**
+ * The caller's bytes without the stop sequences that the upstream refuses, and the gateway's end at
+ * them, where a conversation can express the request.
+ */
+function withoutSurplusStops(task: PreparationTask): { sent: Buffer; cut?: Cut | undefined } {
+  const { body, target, repairs = [] } = task;
+  const isRefused = !target.traits.stops || repairs.some(({ kind }) => kind === "stops");
+  const request =
+    isRefused && body.includes('"stop"') ? unlessRefused(() => conversationOf(parsedObject(body) ?? {})) : undefined;
+  const cut = request && cutOf(request, task);
+  if (request === undefined || cut === undefined) return { sent: body };
+  const { sent: stops } = stopsOf(request.settings, "openai-chat", target);
+  return { sent: withMembers(body, "stop", () => (stops.length === 0 ? undefined : jsonBytesOf(stops))), cut };
+}
 
 function textCountsIn(bytes: Buffer): ProducedCounts {
   const produced = new Produced();

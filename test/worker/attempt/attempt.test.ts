@@ -586,6 +586,60 @@ test("the gateway ends the answer at stop sequences that a target refuses, at on
   few.attempt.abort();
 });
 
+test("the gateway ends a legacy completion at stop sequences that a target refuses, whole and streamed", async () => {
+  const learnedRepairs = new LearnedRepairs();
+  const stop = ["a1", "b2", "c3", "d4", "e5"];
+  const model = `traits: { completions: true }, ${oneTarget}`;
+  const attemptWith = (framing: "whole" | "sse", more: object = {}) => {
+    const body = JSON.stringify({ model: "m", own: 1, stop, prompt: "hello", stream: framing === "sse", ...more });
+    return startAttempt(model, { body, operation: "completion", framing }, learnedRepairs);
+  };
+  const bodyOf = ({ request }: UpstreamCall) => JSON.parse(String(request.body));
+  const completion = (text: string) => ({ choices: [{ index: 0, text, finish_reason: "length" }] });
+  const message =
+    "Invalid 'stop': array too long. Expected an array with maximum length 4, but got an array with length 5.";
+
+  const streamed = attemptWith("sse");
+  const first = await streamed.called(1);
+  assert.equal(first.request.path, "/completions");
+  assert.deepEqual(bodyOf(first).stop, stop);
+  first.head(400, {});
+  first.data(Buffer.from(JSON.stringify({ error: { message, param: "stop", code: "array_above_max_length" } })));
+  first.end();
+  const second = await streamed.called(2);
+  assert.deepEqual(
+    [second.request.path, bodyOf(second).stop, bodyOf(second).own],
+    ["/completions", stop.slice(0, 4), 1],
+  );
+  second.head(200, streamHead);
+  second.data(Buffer.from(`data: ${JSON.stringify({ choices: [{ index: 0, text: "hello e5 there" }] })}\n\n`));
+  assert.match(streamed.text(), /"object":"text_completion".*"text":"hello "/);
+  assert.match(streamed.text(), /"finish_reason":"stop"/);
+  assert.doesNotMatch(streamed.text(), /there/);
+
+  const whole = attemptWith("whole");
+  const third = await whole.called(1);
+  assert.deepEqual(bodyOf(third).stop, stop.slice(0, 4));
+  third.head(200, { "content-type": "application/json" });
+  third.data(
+    Buffer.from(JSON.stringify({ ...completion("hello e5 there"), usage: { prompt_tokens: 1, completion_tokens: 3 } })),
+  );
+  third.end();
+  const { choices, usage } = JSON.parse(whole.text());
+  assert.deepEqual(choices, [{ text: "hello ", index: 0, logprobs: null, finish_reason: "stop" }]);
+  assert.equal(usage.completion_tokens, 3);
+
+  // Only one text can be ended.
+  for (const more of [{ n: 2 }, { prompt: ["one", "two"] }, { logprobs: 1 }, { echo: true }]) {
+    const several = attemptWith("whole", more);
+    assert.deepEqual(bodyOf(await several.called(1)).stop, stop);
+    several.attempt.abort();
+  }
+  const few = attemptWith("whole", { stop: stop.slice(0, 2) });
+  assert.deepEqual(bodyOf(await few.called(1)).stop, stop.slice(0, 2));
+  few.attempt.abort();
+});
+
 test("instructions among the messages go as text to a server that refuses them, at once after the first refusal", async () => {
   const system = { role: "system", content: "Be brief." };
   const body = JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "hello" }, system] });
