@@ -2,6 +2,7 @@
 import { type ApiAddress, callOperation, readOperation } from "#api/client.ts";
 import { ApiFault } from "#api/request.ts";
 import type { Environment } from "#catalogue/environment.ts";
+import { noCredentials, plainAddress } from "#service/config.ts";
 import { withSecrets } from "#service/secret-files.ts";
 import { CommandFault } from "./command.ts";
 import { readOperatorToken, readReady, stateOf } from "./state.ts";
@@ -15,6 +16,8 @@ export function controlOf(environment: Environment): ApiAddress {
   const state = stateOf(process.cwd());
   const url = SLUICE_CONTROL_URL || readReady(state)?.controlUrl;
   const token = OPERATOR_TOKEN || (SLUICE_CONTROL_URL ? undefined : readOperatorToken(state));
+  if (url && !plainAddress(/^https?:\/\//).test(url))
+    throw new CommandFault(`SLUICE_CONTROL_URL must be http:// or https:// and a host, ${noCredentials}`);
   if (url && token) return { url, token };
   throw new CommandFault(
     'no gateway runs in this directory; start it with "npm start", or set SLUICE_CONTROL_URL and OPERATOR_TOKEN',

@@ -16,9 +16,12 @@ import {
 import { credentialsSecretSetting } from "#catalogue/credentials.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import {
+  addressSetting,
   integerSetting,
   madeUpSecret,
   madeUpToken,
+  noCredentials,
+  plainAddress,
   proxySettings,
   readSettings,
   rotatingSecret,
@@ -29,7 +32,7 @@ import { networksSetting } from "#service/public-agent.ts";
 
 const mebibyte = 1 << 20;
 
-const addressLike = (pattern: RegExp) => ({ test: (text: string) => pattern.test(text) && URL.canParse(text) });
+const mailServer = { test: (text: string) => mailServerPattern.test(text) && URL.canParse(text) };
 
 /**
  * Settings of the installation, which operators also change in the console. A variable that is set
@@ -43,9 +46,8 @@ export const installationSettings = {
     "visible characters",
     nameForm,
   ),
-  gatewayUrl: textSetting(
+  gatewayUrl: addressSetting(
     "GATEWAY_URL",
-    "",
     "The address under which browsers reach the ingress, for the console's examples and playground, such as https://api.example.com. Not needed if the catalogue names a base URL.",
     "http:// or https:// and a host, without a path",
     originPattern,
@@ -53,22 +55,21 @@ export const installationSettings = {
   smtpUrl: secretSetting(
     "SMTP_URL",
     "The mail server for invitations and forgotten passwords, such as smtps://user:password@mail.example.com. Without it, links are copied by hand.",
-    { form: "smtp:// or smtps:// and a host", pattern: addressLike(mailServerPattern), rotates: true },
+    { form: "smtp:// or smtps:// and a host", pattern: mailServer, rotates: true },
   ),
   mailFrom: textSetting("MAIL_FROM", "sluice@localhost", "The sender of mails.", "an address"),
   alertWebhookUrl: secretSetting(
     "ALERT_WEBHOOK_URL",
     "Receives alerts about budgets and keys as JSON by POST, such as https://hooks.example.com/sluice. It may contain a secret.",
-    { form: "http:// or https:// and a host", pattern: addressLike(webhookPattern), rotates: true },
+    { form: `http:// or https:// and a host, ${noCredentials}`, pattern: plainAddress(webhookPattern), rotates: true },
   ),
   alertWebhookSecret: secretSetting(
     "ALERT_WEBHOOK_SECRET",
     "Signs what is sent to the webhook (standardwebhooks.com). A value that begins with whsec_ is base64.",
     { form: "24 to 200 characters without spaces", pattern: webhookSecretPattern, rotates: true },
   ),
-  oidcIssuer: textSetting(
+  oidcIssuer: addressSetting(
     "OIDC_ISSUER",
-    "",
     "The address of an OpenID Connect provider. Whoever it lets in becomes a user, without any account until invited.",
     "an address",
     issuerPattern,
@@ -154,9 +155,8 @@ const startSettings = {
     65_535,
     "The port of the API and of the console; 0 uses any free port.",
   ),
-  url: textSetting(
+  url: addressSetting(
     "CONTROL_URL",
-    "",
     "The address under which browsers reach control, such as https://sluice.example.com. With https, cookies are sent over https only. Without it, people can sign in at localhost and 127.0.0.1 only.",
     "http:// or https:// and a host, without a path",
     originPattern,
@@ -235,9 +235,8 @@ const startSettings = {
     /^[\w./-]*$/,
   ),
   s3Region: textSetting("S3_REGION", "us-east-1", "The region of the bucket.", "the name of a region", /^[a-z0-9-]+$/),
-  s3Endpoint: textSetting(
+  s3Endpoint: addressSetting(
     "S3_ENDPOINT",
-    "",
     "The address of a server with S3's protocol, such as https://minio.example.com. Without it, Amazon's.",
     "http:// or https:// and a host",
     /^(https?:\/\/\S+)?$/,
@@ -247,9 +246,8 @@ const startSettings = {
     "S3_SECRET_ACCESS_KEY",
     "The key for the bucket. Without it, the chain of Amazon's SDK finds credentials.",
   ),
-  ingressUrl: textSetting(
+  ingressUrl: addressSetting(
     "INGRESS_URL",
-    "",
     "Where control sends the requests of batches: the address of ingresses, such as http://ingress:8080. Without it, or without INTERNAL_SECRET, callers cannot create batches.",
     "http:// or https:// and a host",
     /^(https?:\/\/[^\s?#]+)?$/,

@@ -109,6 +109,27 @@ export function textSetting(
   };
 }
 
+/** Whether an address has a user name or a password. */
+export function hasCredentials(address: string): boolean {
+  const { username, password } = new URL(address);
+  return username !== "" || password !== "";
+}
+
+/** In addresses, people and logs see them, and clients leave them out or fail. */
+export const noCredentials = "without a user name and password";
+
+/** Addresses that match a pattern, and have no credentials. */
+export const plainAddress = (pattern: RegExp): Pick<RegExp, "test"> => ({
+  test: (text) => pattern.test(text) && URL.canParse(text) && !hasCredentials(text),
+});
+
+/** An address, or none; a fault does not show it. */
+export function addressSetting(variable: string, description: string, form: string, pattern: RegExp): Setting<string> {
+  const bounds = `${form}, ${noCredentials}`;
+  const { read } = secretSetting(variable, description, { form: bounds, pattern: plainAddress(pattern) });
+  return { variable, description, default: "", bounds, read: (environment) => read(environment) ?? "" };
+}
+
 interface SecretForm {
   /** Describes what `pattern` allows. */
   form: string;

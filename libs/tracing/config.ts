@@ -2,7 +2,7 @@
  * The settings of tracing: OpenTelemetry's own variables, as far as the gateway reads them itself,
  * and one of ours. The exporter reads others.
  */
-import { integerSetting, type Setting, textSetting } from "#service/config.ts";
+import { addressSetting, integerSetting, type Setting, textSetting } from "#service/config.ts";
 import { fileVariableOf, withSecrets } from "#service/secret-files.ts";
 import { StartupFault } from "#service/startup.ts";
 import { type SamplerName, samplerNames } from "./sampling.ts";
@@ -53,16 +53,14 @@ function decoded(text: string): string {
 }
 
 export const tracingSettings = {
-  endpoint: textSetting(
+  endpoint: addressSetting(
     "OTEL_EXPORTER_OTLP_ENDPOINT",
-    "",
     "The collector that takes traces, such as http://collector:4318; `/v1/traces` is appended. Unset: no tracing.",
     endpointForm,
     endpointPattern,
   ),
-  tracesEndpoint: textSetting(
+  tracesEndpoint: addressSetting(
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-    "",
     "The whole address for traces, in place of the former.",
     endpointForm,
     endpointPattern,

@@ -111,6 +111,7 @@ onPostgres("values that are not valid are refused at their field", async (databa
     ["smtpUrl", "smtp://user@:1"],
     ["mailFrom", "nobody"],
     ["alertWebhookUrl", "file:///etc/passwd"],
+    ["alertWebhookUrl", "https://name:pa55@hooks.example.com/sluice"],
     ["alertWebhookSecret", "short"],
     ["usageDays", 0],
     ["usageDays", 3_651],

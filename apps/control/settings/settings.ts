@@ -8,7 +8,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "pino";
 import type { AnswerOf, InputOf } from "#api/operation.ts";
 import type { settingsOperations } from "#api/settings.ts";
-import { readSettings } from "#service/config.ts";
+import { hasCredentials, readSettings } from "#service/config.ts";
 import { hasMetadataHost } from "#service/networks.ts";
 import { PeriodicTask } from "#service/periodic-task.ts";
 import { seal, unseal } from "#service/sealing.ts";
@@ -167,6 +167,8 @@ export class Settings {
         throw new Fault("invalid", `${variable} sets ${name}; change the variable, or remove it.`, { field: name });
       if (addresses.includes(name) && value !== null && value !== "" && !URL.canParse(String(value)))
         throw new Fault("invalid", `${name} is not an address.`, { field: name });
+      if (name === "alertWebhookUrl" && value && hasCredentials(String(value)))
+        throw new Fault("invalid", `${name} must not contain a user name or a password.`, { field: name });
       if (name === "oidcIssuer" && value !== null && value !== "" && hasMetadataHost(String(value)))
         throw new Fault("invalid", `${name} is a link-local address.`, { field: name });
     }

@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import type { Selectable } from "kysely";
 import type { AnswerOf } from "#api/operation.ts";
 import type { webhookOperations } from "#api/webhooks.ts";
+import { hasCredentials } from "#service/config.ts";
 import { isPublicHost, type Network } from "#service/public-agent.ts";
 import { requireAccount } from "../accounts/members.ts";
 import { within } from "../api/actor.ts";
@@ -35,9 +36,8 @@ export function webhookHandlers({ secret, networks, wake }: WebhookHandlerOption
       throw new Fault("invalid", detail, { field: "url" });
     };
     if (!URL.canParse(url)) refuse("`url` is not an address.");
-    const { username, password, hostname } = new URL(url);
-    if (username !== "" || password !== "") refuse("`url` must not contain a user name or a password.");
-    if (!isPublicHost(hostname, networks))
+    if (hasCredentials(url)) refuse("`url` must not contain a user name or a password.");
+    if (!isPublicHost(new URL(url).hostname, networks))
       refuse("The host of `url` must have a public address, or one in WEBHOOK_NETWORKS.");
   };
   const sealed = (id: string) => {

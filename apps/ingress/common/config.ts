@@ -1,6 +1,7 @@
 /** The ingress's settings, each with its bounds. */
 import { internalSecretSetting } from "#access/internal-signature.ts";
 import {
+  addressSetting,
   drainSettings,
   integerSetting,
   listenSettings,
@@ -202,12 +203,11 @@ export const ingressSettings = {
     64 * 1024 * mebibyte,
     "Bytes of conversations that one ingress keeps, each while its WebSocket is open, so that the next turn needs to send only new items. As many again for requests and answers that are stored once the answer is complete. One key alone gets 4/5 of either.",
   ),
-  controlUrl: textSetting(
+  controlUrl: addressSetting(
     "CONTROL_INTERNAL_URL",
-    "",
     "Where control listens for ingresses (CONTROL_INTERNAL_ADDRESS), such as http://control:8091. Without it, or without INTERNAL_SECRET, callers cannot upload files.",
     "http:// and a host, or unix:<path>",
-    /^(unix:.+|http:\/\/[^/\s]+)?$/,
+    /^(unix:.+|http:\/\/[^/\s]+)$/,
   ),
   internalSecret: internalSecretSetting,
   operatorPassword: rotatingSecret(
