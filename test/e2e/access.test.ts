@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import OpenAI from "openai";
+import { internalSignatureHeader } from "#access/internal-signature.ts";
 import { createKey, hashOf } from "#access/key.ts";
 import { addRecord, revokeRecord } from "#access/projection.ts";
 import type { KeyRecord } from "#access/record.ts";
@@ -222,6 +223,15 @@ test("Anthropic's clients get the type and the status of their vendor", async ()
       ),
       anthropicError(wrongKey),
     );
+});
+
+test("a line of a batch whose signature or key is not valid is a 401 in each dialect", async () => {
+  const headers = { [internalSignatureHeader]: "no signature", "content-type": "application/json" };
+  for (const path of ["/v1/chat/completions", "/v1/messages", "/v1beta/models/alpha:generateContent"]) {
+    const response = await fetch(`${gateway.url}${path}`, { method: "POST", headers, body: "{}" });
+    await response.arrayBuffer();
+    assert.equal(response.status, 401, path);
+  }
 });
 
 const geminiPaths = [

@@ -39,8 +39,8 @@ export function verdictOf(result: SendResult, { failures, breaks, waits }: LineA
       : { kind: "unanswered", reason: "no_answer" };
   const { status, isFinal, retryAfterMs } = result;
   if (status === deferredStatus) return { kind: "deferred" };
-  // Google's status of an invalid key is 400, and Anthropic's of a spent budget 402.
-  if (status === 401 || (status === 400 && isFinal)) return { kind: "result", answer: result, stops: "invalid_key" };
+  if (status === 401) return { kind: "result", answer: result, stops: "invalid_key" };
+  // The status of a spent budget is 402 at Anthropic.
   if ((status === 402 || status === 429) && isFinal)
     return { kind: "result", answer: result, stops: "budget_exhausted" };
   if (status < 429 || isFinal) return { kind: "result", answer: result };

@@ -20,10 +20,7 @@ export function failureHeadersOf({
 }: Failure): Record<string, string> {
   // A request that an operator stopped would run again at once.
   const isFinal =
-    code === "invalid_key" ||
-    code === "budget_exhausted" ||
-    isPaid === true ||
-    (code === "stopped" && retryAfterSeconds === undefined);
+    code === "budget_exhausted" || isPaid === true || (code === "stopped" && retryAfterSeconds === undefined);
   return {
     "content-type": "application/json",
     ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }),

@@ -19,7 +19,14 @@ import type { BeginTrace } from "#tracing/tracing.ts";
 import { fileRequestMs, headerBytesMax, refusedMs } from "../common/bounds.ts";
 import type { IngressConfig } from "../common/config.ts";
 import { isSocketHandshake, pathOf, requestIdHeadersOf } from "../common/endpoints.ts";
-import { addressNotAllowed, failureOf, invalidKey, notFoundOf, redisIsAway, unavailable } from "../common/failures.ts";
+import {
+  addressNotAllowed,
+  failureOf,
+  invalidToken,
+  notFoundOf,
+  redisIsAway,
+  unavailable,
+} from "../common/failures.ts";
 import { labelsOf, noLabels } from "../common/labels.ts";
 import { outlastRedis } from "../common/outlast-redis.ts";
 import { invalidRequest, Refusal } from "../common/refusal.ts";
@@ -139,7 +146,8 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     if (cors.answersPreflight(request, reply) || publicModels.answers(request, reply)) return undefined;
     if (hasUnknownCoding(request)) throw new Refusal(unknownCoding);
     const enter = (isIdentified: boolean | undefined) => {
-      if (isIdentified !== true) throw new Refusal(isBatchLine(request) ? invalidKey : unidentified(request));
+      // A batch stops at a 401, which is that of the token of its caller in each dialect.
+      if (isIdentified !== true) throw new Refusal(isBatchLine(request) ? invalidToken : unidentified(request));
       openClaims(options, request, reply);
       cors.check(request);
       options.trials.open(request, options.clock.epoch());
