@@ -22,6 +22,8 @@ export type BodyAnswer = ReadBody | Omit<CallerFrame, "bytes"> | OllamaRequest |
 /** A refusal loses its class on the way between threads. */
 serveTasks(async (task: BodyTask): Promise<Sent<BodyAnswer | { failure: Failure }>> => {
   const answer = await answerOf(task);
+  // Frees the bytes now: an idle thread collects nothing.
+  (task.bytes.buffer as ArrayBuffer).transfer(0);
   return { value: answer instanceof Refusal ? { failure: answer.failure } : answer };
 });
 

@@ -37,3 +37,12 @@ test("the thread returns only the settings of a large body, a thousand members a
   assert.ok(!(read instanceof Refusal));
   assert.deepEqual(read.body, { model: "m", n: 2, max_tokens: 7, a: metadata, stream: true });
 });
+
+test("the thread keeps no copy of a body that it has read", async () => {
+  const bytes = bodyOf("x".repeat(30_000_000));
+  const { arrayBuffers } = process.memoryUsage();
+  const read = await reader.read(endpoint, bytes, { key: "k" });
+  assert.ok(!(read instanceof Refusal));
+  const kept = process.memoryUsage().arrayBuffers - arrayBuffers;
+  assert.ok(kept < 10_000_000, String(kept));
+});
