@@ -241,6 +241,7 @@ function createPath(
     ...{ slots, bodyBytes, answerBytes, admission, limits },
     content: new ContentRecorder({ stream: contents, recorded, clock }),
     isRevoked: (id) => keys.isRevoked(id),
+    flushUsage: () => usage.flush(),
   });
   const stored = { ...shared, redis: bodies, space };
   const idempotency = new Idempotency({

@@ -322,7 +322,12 @@ export const unheardMs = 6_000;
 /** Records that wait to be confirmed. More are written at once. */
 export const unheardRecordsMax = 20_000;
 /** How often records that nobody confirmed are looked for. */
-export const usageCheckMs = 1_000;
+export const usageCheckMs = 500;
+/**
+ * An ingress of such a record that falls silent is sent empty messages for so long. One that they
+ * reach at the end has written the record by then. Longer than `othersBackMs` of the relay.
+ */
+export const reachedMs = 2_000;
 
 /** Lines in the log about failed calls of a target within this time, in ms. */
 export const failedCallLinesMax = 10;

@@ -4,6 +4,7 @@ import type { JobSlot, Transport } from "#relay/ports.ts";
 import { Runner } from "#relay/runner.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Attempt } from "./attempt/attempt.ts";
+import type { UsageBackup } from "./observability/usage-backup.ts";
 
 export interface WorkerRelay {
   readonly mailbox: Transport;
@@ -16,12 +17,15 @@ export interface WorkerRelay {
   take(attempt: Attempt, slot: JobSlot): void;
 }
 
-/** The caller closes the mailbox. `onHeard` is called for each envelope of an owner. */
+/**
+ * The caller closes the mailbox. `usage` learns of each envelope of an owner, and of each to an
+ * owner that reached nobody.
+ */
 export async function openRelay(
   openTransport: () => Promise<Transport>,
   bounds: RelayBounds,
   clock: Clock,
-  onHeard: (owner: string, now: number) => void,
+  usage: Pick<UsageBackup, "heard" | "unreachable">,
 ): Promise<WorkerRelay> {
   const mailbox = await openTransport();
   const runner = new Runner<Attempt>(
@@ -36,6 +40,7 @@ export async function openRelay(
       input: (attempt, payload, seq) => attempt.input(payload, seq),
       dispatched: (attempt) => attempt.dispatched(),
       settle: (attempt, end) => attempt.settle(end),
+      witness: (attempt, end) => attempt.witness(end),
       forget: (attempt) => attempt.forget(),
     },
     clock.now(),
@@ -43,11 +48,15 @@ export async function openRelay(
   await mailbox.listen({
     heard: (sender) => {
       const now = clock.now();
-      onHeard(sender, now);
+      usage.heard(sender, now);
       runner.heard(sender, now);
     },
     receive: (sender, frame) => runner.receive(sender, frame, clock.now()),
     resubscribed: () => runner.tick(clock.now()),
+    unreachable: (owner) => {
+      usage.unreachable(owner);
+      runner.unreachable(owner);
+    },
   });
   return {
     mailbox,

@@ -132,7 +132,11 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
   });
   const followed = { redis, subscriber, keyspace, watch: catalogue, onCredentials: storedCredentials.apply };
   opened.defer(await withStartupTimeLimits(redis, () => followStoredCatalogue(followed)));
-  const usage = openUsage(config, deps, redis, catalogue.inForceAs, opened);
+  const usage = openUsage(config, deps, opened, {
+    redis,
+    catalogue: catalogue.inForceAs,
+    reach: (owner) => relay.mailbox.heartbeat(owner),
+  });
   const load = new TargetLoad(clock);
   const contentTimes = new ContentTimes();
   const targetMeasures = new TargetMeasures({ redis, subscriber, keyspace, clock, catalogue: catalogue.current });
@@ -179,12 +183,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
   const preparationThread = new PreparationThread();
   opened.defer(() => preparationThread.close());
   const answerMemory = new AnswerMemory(config.answerBytesMax);
-  const relay = await openRelay(
-    () => deps.redis.openTransport(subscriber),
-    bounds,
-    clock,
-    (owner, now) => usage.heard(owner, now),
-  );
+  const relay = await openRelay(() => deps.redis.openTransport(subscriber), bounds, clock, usage);
   const vendorBatches = new VendorBatches({ redis, keyspace, upstreams, catalogue: catalogue.current });
   const intake = new Intake();
   const attemptDeps: AttemptDeps = {
@@ -276,13 +275,12 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
 function openUsage(
   { usageDirectory }: WorkerConfig,
   { log, clock, registry, redis: { keyspace } }: WorkerDeps,
-  redis: Redis,
-  catalogue: CatalogueWatch["inForceAs"],
   opened: AsyncDisposableStack,
+  { redis, catalogue, reach }: { redis: Redis; catalogue: CatalogueWatch["inForceAs"]; reach(owner: string): void },
 ): UsageBackup {
   const stream = new UsageStream({ redis, keyspace, directory: usageDirectory, log });
   registerUsageMetrics(registry, stream);
-  const backup = new UsageBackup({ write: (record) => stream.write(record), catalogue, clock });
+  const backup = new UsageBackup({ write: (record) => stream.write(record), catalogue, clock, reach });
   const timer = setInterval(() => backup.tick(clock.now()), usageCheckMs);
   opened.defer(async () => {
     clearInterval(timer);

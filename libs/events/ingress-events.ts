@@ -181,6 +181,8 @@ export interface IngressEvents {
   chunk: GenerationEvent & { readonly bytes: number; readonly gapMs: number | undefined };
   /** The worker or the job was lost and another attempt begins; the caller does not notice. */
   restarted: GenerationEvent;
+  /** The worker seems to be gone, and this process may die too; at most once, before `ended`. */
+  witnessed: GenerationEnded;
   ended: GenerationEnded;
 
   /** The ingress has a route with this pattern. */

@@ -158,6 +158,11 @@ export interface WorkerEvents {
     /** The ingress has vanished, or cannot be reached: it may not have recorded the usage. */
     isOrphaned: boolean;
   };
+  /**
+   * The ingress seems to be gone while the attempt runs or waits to be confirmed, with its state so
+   * far; at most once, before `settled`.
+   */
+  witnessed: WorkerEvents["settled"];
   /** The worker forgets the attempt; its slot is free. */
   ended: {
     attempt: AttemptInfo;

@@ -1,5 +1,5 @@
 /** The bounds of usage records on their way to the ledger: sizes, counts and times. */
-/** Records are sent together: after this time, or as soon as there are so many. */
+/** Records that end within this time after the last ones are sent together, or so many at once. */
 export const batchMs = 50;
 export const batchRecordsMax = 100;
 /** Batches that are sent at once when more records wait. */

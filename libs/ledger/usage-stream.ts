@@ -7,8 +7,8 @@
  * last seconds, so that is sent again then.
  *
  * While Redis is away or the stream is full, records go to a file of this process, and to the
- * stream again later. A record is safe once Redis or the file has it: what is younger than
- * `batchMs` dies with the process.
+ * stream again later. A record is safe once Redis or the file has it: what has not left dies with
+ * the process. A record leaves at once, or `batchMs` after the last ones.
  */
 
 import type { Logger } from "pino";
@@ -83,6 +83,7 @@ export class UsageStream {
   #pending: string[] = [];
   #timer: NodeJS.Timeout | undefined;
   readonly #checks: NodeJS.Timeout;
+  #flushedAt = Number.NEGATIVE_INFINITY;
   #flushing: Promise<void> | undefined;
   #checking: Promise<void> | undefined;
   #writing: Promise<unknown> = Promise.resolve();
@@ -135,7 +136,8 @@ export class UsageStream {
     this.#pending.push(encodeUsageRecord(record));
     if (this.#flushing !== undefined) return;
     if (this.#pending.length >= batchRecordsMax) void this.flush();
-    else this.#timer ??= setTimeout(() => void this.flush(), batchMs);
+    else
+      this.#timer ??= setTimeout(() => void this.flush(), Math.max(0, this.#flushedAt + batchMs - this.#clock.now()));
   }
 
   /**
@@ -145,6 +147,7 @@ export class UsageStream {
   flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#flushedAt = this.#clock.now();
     this.#flushing ??= this.#alone(() => this.#flushAll()).then((isStored) => {
       this.#flushing = undefined;
       if (isStored) this.#outage.worked();

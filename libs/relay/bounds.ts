@@ -102,6 +102,11 @@ export const busyBytesMax = 64 * 1024;
 export const soonFrameMs = 4;
 /** The longest delay of a frame that nobody waits for. */
 export const idleFrameMs = 5;
+/**
+ * How long after this process' own subscription an envelope that reaches nobody says nothing: all
+ * processes subscribe again when Redis is back.
+ */
+export const othersBackMs = 1_000;
 /** A mailbox to which nothing was sent for so long is forgotten. */
 export const quietMs = 60_000;
 /** Jobs that one script adds. */

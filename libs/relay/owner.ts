@@ -162,6 +162,11 @@ export class Owner<Client> {
     return this.#owned.get(number)?.worker?.mailbox;
   }
 
+  /** The generations that this worker runs. */
+  *boundTo(mailbox: string): Generator<Client, void> {
+    for (const { client } of this.#workers.get(mailbox)?.bound.values() ?? []) yield client;
+  }
+
   /** Whether frames can arrive. If not, a new generation would hang. */
   isLinked(now: number): boolean {
     return this.#link.isUp(now);

@@ -12,6 +12,8 @@ export interface TransportHandlers {
   receive(sender: string, frame: Frame): void;
   /** The subscription is restored after the connection was lost. */
   resubscribed(): void;
+  /** An envelope reached no process: the one with this mailbox is gone, or has no link to Redis. */
+  unreachable(mailbox: string): void;
 }
 
 export interface TransportStatistics {

@@ -58,6 +58,11 @@ export interface RunnerPort<Task> {
   dispatched(task: Task): void;
   /** Records what the attempt used. */
   settle(task: Task, end: AttemptEnd): void;
+  /**
+   * The owner may be gone: records what the attempt has used so far, in case this process dies
+   * before `settle`. Called at most once per task.
+   */
+  witness(task: Task, end: AttemptEnd): void;
   /** The task is over; free its slot. Called once per task, last. */
   forget(task: Task): void;
 }
@@ -88,6 +93,8 @@ export interface Run<Task> {
   readonly outgoing: Outgoing<Task>;
   /** The frames of the caller's input; undefined until the first. */
   input: Incoming | undefined;
+  /** Its use so far is recorded, in case this process dies. */
+  witnessed: boolean;
   forgotten: boolean;
 }
 
@@ -179,6 +186,7 @@ export class Runner<Task> {
         { outbox: owner.outbox, limits: this.#limits, port: this.#outgoingPort },
       ),
       input: undefined,
+      witnessed: false,
       forgotten: false,
     };
     const isStale = earlier !== undefined && earlier.attempt >= attempt;
@@ -244,6 +252,15 @@ export class Runner<Task> {
       const owner = this.#ownerOf(sender);
       owner.heardAt = now;
       owner.goneAt = undefined;
+    }
+  }
+
+  /** An envelope reached nobody. The owner may be back before its grace time ends. */
+  unreachable(mailbox: string): void {
+    for (const run of this.#owners.get(mailbox)?.runs.values() ?? []) {
+      if (!run.running || run.witnessed) continue;
+      run.witnessed = true;
+      this.#port.witness(run.task, orphanedEndOf(run));
     }
   }
 
@@ -363,7 +380,7 @@ export class Runner<Task> {
    * counts.
    */
   #giveUp(run: Run<Task>): void {
-    if (run.running) this.#port.settle(run.task, { outcome: run.ended ? "done" : "cancelled", isOrphaned: true });
+    if (run.running) this.#port.settle(run.task, orphanedEndOf(run));
     this.#drop(run);
   }
 
@@ -422,6 +439,11 @@ export class Runner<Task> {
     this.#port.send(mailbox, { kind: frameKinds.gone, number, attempt, seq: 0, payload: noPayload });
   }
 }
+
+const orphanedEndOf = ({ ended }: { ended: boolean }): AttemptEnd => ({
+  outcome: ended ? "done" : "cancelled",
+  isOrphaned: true,
+});
 
 /** Frames of an owner that believes this worker to run the attempt. */
 const mayWantAnswer: ReadonlySet<FrameKind> = new Set([

@@ -74,12 +74,30 @@ onBoth("a later attempt replaces an earlier one, and the ingress's record that o
   assert.deepEqual(records, totals);
 });
 
+onBoth("a worker's later record of an attempt replaces that of when its ingress seemed gone", async (database) => {
+  const keyId = "key_witnessed";
+  const generationId = "gen_witnessed";
+  const of = (more: Partial<UsageRecord>) => usageRecord({ keyId, generationId, receivedAt: 1_000, ...more });
+  const early = of({ isOwner: false, durationMs: 900, cost: "0" });
+  const late = of({ isOwner: false, durationMs: 5_000, cost: "70" });
+  await insertUsage(database, [early]);
+  await insertUsage(database, [late, early]);
+  await insertUsage(database, [early]);
+  assert.deepEqual((await sumsOf(database, keyId)).totals, { requests: 1n, cost: 70n, output: 50n });
+  await insertUsage(database, [of({ durationMs: 100, cost: "30" })]);
+  await insertUsage(database, [late]);
+  const { totals, records } = await sumsOf(database, keyId);
+  assert.deepEqual(totals, { requests: 1n, cost: 30n, output: 50n });
+  assert.deepEqual(records, totals);
+});
+
 onBoth("whatever is delivered, repeated and reordered: totals equal the sum of the records", async (database) => {
   let run = 0;
   const delivery = fc.record({
     generation: fc.integer({ min: 1, max: 8 }),
     attempt: fc.integer({ min: 1, max: 3 }),
     isOwner: fc.boolean(),
+    durationMs: fc.integer({ min: 1, max: 3 }),
     cost: fc.bigInt({ min: 0n, max: 10n ** 12n }),
     upstream: fc.constantFrom("a", "b"),
     model: fc.constantFrom("m", "n"),

@@ -89,6 +89,7 @@ async function ask(redisUrl: string, namespace: string): Promise<string> {
       resolve(data.map((received) => decodeData(received.frame.payload).bytes.toString()).join(""));
     },
     resubscribed() {},
+    unreachable() {},
   });
   const answer = (sender: string, kind: FrameKind) =>
     mailbox.send(sender, { kind, number: 1, attempt: 1, seq: 0, payload: noPayload });

@@ -32,10 +32,11 @@ export const outdatedExport = -1;
 const uniqueViolation = "23505";
 
 /**
- * A record of the ingress replaces that of a worker, a later attempt replaces an earlier one, and
- * the totals change by the difference, each time in one transaction. Resolves to the number of new
- * or replaced records. New records cost least; the database is asked for others only if it has any.
- * `isLimited`: tags with limits have totals of their own in any case.
+ * A record of the ingress replaces that of a worker, a later attempt replaces an earlier one, a
+ * later record of an attempt too, and the totals change by the difference, each time in one
+ * transaction. Resolves to the number of new or replaced records. New records cost least; the
+ * database is asked for others only if it has any. `isLimited`: tags with limits have totals of
+ * their own in any case.
  */
 export async function insertUsage(
   database: Database,
@@ -70,8 +71,8 @@ async function comparedWith(
     id: storableText(generationId),
     at: new Date(receivedAt),
   }));
-  const { rows } = await sql<{ place: number; isOwner: boolean; attempt: number }>`
-    select place::int, is_owner as "isOwner", attempt
+  const { rows } = await sql<{ place: number; isOwner: boolean; attempt: number; durationMs: number }>`
+    select place::int, is_owner as "isOwner", attempt, duration_ms::float8 as "durationMs"
     from rows from (json_to_recordset(${JSON.stringify(keys)}::json) as (id text, at timestamptz)) with ordinality as k(id, at, place)
     join usage on generation_id = id and received_at = at`.execute(database);
   const present = new Map(rows.map((row) => [row.place - 1, rankOf(row)]));
@@ -92,8 +93,8 @@ function decisiveOf(records: readonly UsageRecord[]): UsageRecord[] {
   return [...decisive.values()];
 }
 
-const rankOf = ({ isOwner, attempt }: Pick<UsageRecord, "isOwner" | "attempt">): number =>
-  (isOwner ? 0x1_0000 : 0) + attempt;
+const rankOf = ({ isOwner, attempt, durationMs }: Pick<UsageRecord, "isOwner" | "attempt" | "durationMs">): number =>
+  (isOwner ? 2 ** 48 : 0) + attempt * 2 ** 32 + Math.min(durationMs, 2 ** 32 - 1);
 
 /** Adds records that are new. Rejects with a unique violation if one is not. */
 async function add(
@@ -240,13 +241,13 @@ const merging = (rows: string) => sql<{ changed: number }>`
   with incoming as (
     select distinct on (generation_id, received_at) *
     from json_to_recordset(${rows}::json) as r(${recordset})
-    order by generation_id, received_at, is_owner desc, attempt desc
+    order by generation_id, received_at, is_owner desc, attempt desc, duration_ms desc
   ), present as (
     select usage.* from usage join incoming using (generation_id, received_at)
   ), written as (
     insert into usage (${list(names)}) select ${list(names)} from incoming
     on conflict (generation_id, received_at) do update set ${updated}
-    where (excluded.is_owner, excluded.attempt) > (usage.is_owner, usage.attempt)
+    where (excluded.is_owner, excluded.attempt, excluded.duration_ms) > (usage.is_owner, usage.attempt, usage.duration_ms)
     returning *
   ), replaced as (
     select * from present

@@ -102,6 +102,8 @@ export class Generation {
   /** Once it is over; undefined for nothing. */
   bill: Bill | undefined;
   isUsageRecorded = false;
+  /** It is recorded as lost with its worker, in case this process dies before its end. */
+  isWitnessed = false;
   /** It waits for its vendor's batch: nothing is billed or recorded yet. */
   isDeferred = false;
   /** Where the answer, or the last failure, came from; undefined while no upstream was called. */

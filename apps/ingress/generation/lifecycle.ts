@@ -108,6 +108,8 @@ export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   limits: RateLimiter;
   content: ContentRecorder;
   isRevoked(keyId: string): boolean;
+  /** Writes the usage records of the generations that are over. */
+  flushUsage(): unknown;
   /** The decisions of operators about queues. */
   controls: Pick<OperatorControls, "of">;
   events: EventSink<IngressEvents>;
@@ -734,6 +736,19 @@ export class GenerationLifecycle implements TransportHandlers {
 
   resubscribed(): void {
     this.tick();
+  }
+
+  /**
+   * The worker seems to be gone, so it is no witness of its generations any more
+   * (`usage-backup.ts`), and this process may die before they end.
+   */
+  unreachable(worker: string): void {
+    for (const generation of this.#owner.boundTo(worker)) {
+      if (generation.isWitnessed) continue;
+      generation.isWitnessed = true;
+      this.#options.events.emit("witnessed", endedEventOf(generation, workerLost.code, this.#now()));
+    }
+    this.#options.flushUsage();
   }
 
   /**

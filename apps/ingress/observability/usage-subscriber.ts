@@ -14,6 +14,8 @@ export function usageSubscriber(write: (record: UsageRecord) => void, clock: Clo
       const isEarly = event.isDeferred || (event.generation.batch !== undefined && isSentAgain(event.outcome));
       if (!isEarly) write(recordOf(event));
     },
+    // The record of the end replaces it.
+    witnessed: (event) => write({ ...recordOf(event), isOwner: false }),
     requestEnded: (event) => {
       if (isRefusedGeneration(event)) write(refusedRecordOf(event, clock.epoch()));
     },

@@ -960,9 +960,18 @@ export class Attempt {
    * The attempt counts in this worker's metrics: the owner has the whole answer, or its caller
    * left. The ingress charges the caller.
    */
-  settle({ outcome, isOrphaned }: AttemptEnd): void {
-    this.#outcome = outcome;
-    this.#deps.events.emit("settled", {
+  settle(end: AttemptEnd): void {
+    this.#outcome = end.outcome;
+    this.#deps.events.emit("settled", this.#settledAs(end));
+  }
+
+  /** The ingress may be gone, and this worker may die before it settles the attempt. */
+  witness(end: AttemptEnd): void {
+    this.#deps.events.emit("witnessed", this.#settledAs(end));
+  }
+
+  #settledAs({ outcome, isOrphaned }: AttemptEnd): WorkerEvents["settled"] {
+    return {
       attempt: this.#info,
       outcome,
       model: this.#model,
@@ -972,7 +981,7 @@ export class Attempt {
       usage: this.#usage ?? (outcome === "cancelled" ? this.#estimatedUsage : undefined),
       failure: this.#failure,
       isOrphaned,
-    });
+    };
   }
 
   /** The relay forgets the attempt, so its slot is free. */

@@ -1,8 +1,9 @@
 /**
  * Writes the usage records of ingresses that vanished. An ingress writes the record of a generation
  * within a moment of its end, so an ingress that is heard later than that has written it. The
- * record of any other is written here as well: the ledger counts a generation once, and prefers the
- * record of the ingress. An answer that its ingress did not confirm may never have reached the
+ * record of any other is written here as well: at once if a message to it reaches nobody, because
+ * this process may die too. The ledger counts a generation once, and prefers the record of the
+ * ingress. An answer that its ingress did not confirm may never have reached the
  * caller, who pays nothing for it; what the operator pays is recorded.
  */
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
@@ -16,7 +17,7 @@ import type { UsageRecord } from "#ledger/usage-record.ts";
 import { operations } from "#operations/operations.ts";
 import { unpackedBoundsOf } from "#operations/usage-bounds.ts";
 import type { Clock } from "#service/clock.ts";
-import { recordedWithinMs, unheardMs, unheardRecordsMax } from "../bounds.ts";
+import { reachedMs, recordedWithinMs, unheardMs, unheardRecordsMax, usageCheckMs } from "../bounds.ts";
 
 export interface UsageBackupOptions {
   write(record: UsageRecord): void;
@@ -25,6 +26,8 @@ export interface UsageBackupOptions {
    */
   catalogue(version: string | undefined): Catalogue;
   clock: Clock;
+  /** Sends the owner an empty message. `unreachable` follows if nobody gets it. */
+  reach(owner: string): void;
 }
 
 interface Unconfirmed {
@@ -36,43 +39,58 @@ interface Unconfirmed {
   catalogue: Catalogue;
 }
 
+interface Owner {
+  heardAt: number;
+  /** Oldest first. Records are made when they are written, because hardly any is. */
+  unconfirmed: Unconfirmed[];
+}
+
 export class UsageBackup {
   readonly #options: UsageBackupOptions;
-  /** Oldest first. Records are made when they are written, because hardly any is. */
-  #unconfirmed: Unconfirmed[] = [];
-  /** By the owner's mailbox. */
-  readonly #heardAt = new Map<string, number>();
+  /** By mailbox. */
+  readonly #owners = new Map<string, Owner>();
+  #size = 0;
 
   constructor(options: UsageBackupOptions) {
     this.#options = options;
   }
 
   get subscriber(): Subscriber<WorkerEvents> {
-    return { settled: (event) => this.#settled(event) };
+    return { settled: (event) => this.#settled(event), witnessed: (event) => this.#settled(event) };
   }
 
   /** The owner lives, so it has written what ended a while ago. Call it for each envelope. */
   heard(owner: string, now: number): void {
-    this.#heardAt.set(owner, now);
+    this.#ownerOf(owner).heardAt = now;
   }
 
-  /** Writes the records of owners that were not heard in time. Call it every second or so. */
+  /** The owner is gone, or has no link to Redis. */
+  unreachable(owner: string): void {
+    const records = this.#owners.get(owner);
+    if (records !== undefined) this.#writeSome(records, () => true);
+  }
+
+  /**
+   * Writes the records of owners that were not heard in time, and sends a message to those that
+   * have just become silent. Call it every `usageCheckMs`.
+   */
   tick(now: number): void {
-    this.#unconfirmed = this.#unconfirmed.filter((unconfirmed) => {
-      const { event, endedAt } = unconfirmed;
-      const heardAt = this.#heardAt.get(event.attempt.owner) ?? 0;
-      if (heardAt - endedAt >= recordedWithinMs) return false;
-      const isDue = now - endedAt >= unheardMs;
-      if (isDue) this.#write(unconfirmed);
-      return !isDue;
-    });
-    for (const [owner, at] of this.#heardAt) if (now - at > unheardMs) this.#heardAt.delete(owner);
+    for (const [mailbox, owner] of this.#owners) {
+      const { heardAt, unconfirmed } = owner;
+      const pending = unconfirmed.filter(({ endedAt }) => heardAt - endedAt < recordedWithinMs);
+      this.#size -= unconfirmed.length - pending.length;
+      owner.unconfirmed = pending;
+      this.#writeSome(owner, ({ endedAt }) => now - endedAt >= unheardMs);
+      const silentMs = now - heardAt;
+      if (owner.unconfirmed.length === 0) {
+        if (silentMs > unheardMs) this.#owners.delete(mailbox);
+      } else if (silentMs >= usageCheckMs && silentMs < reachedMs) this.#options.reach(mailbox);
+    }
   }
 
   /** Writes all that is not confirmed. */
   close(): void {
-    for (const unconfirmed of this.#unconfirmed) this.#write(unconfirmed);
-    this.#unconfirmed = [];
+    for (const owner of this.#owners.values()) this.#writeSome(owner, () => true);
   }
 
   #settled(event: WorkerEvents["settled"]): void {
@@ -83,8 +101,26 @@ export class UsageBackup {
       endedAtEpoch: clock.epoch(),
       catalogue: catalogue(event.attempt.priceVersion),
     };
-    if (event.isOrphaned || this.#unconfirmed.length >= unheardRecordsMax) this.#write(ended);
-    else this.#unconfirmed.push(ended);
+    if (event.isOrphaned || this.#size >= unheardRecordsMax) this.#write(ended);
+    else {
+      this.#ownerOf(event.attempt.owner).unconfirmed.push(ended);
+      this.#size++;
+    }
+  }
+
+  #ownerOf(mailbox: string): Owner {
+    const owner = this.#owners.get(mailbox) ?? { heardAt: 0, unconfirmed: [] };
+    this.#owners.set(mailbox, owner);
+    return owner;
+  }
+
+  #writeSome(owner: Owner, isDue: (unconfirmed: Unconfirmed) => boolean): void {
+    const pending: Unconfirmed[] = [];
+    for (const unconfirmed of owner.unconfirmed)
+      if (isDue(unconfirmed)) this.#write(unconfirmed);
+      else pending.push(unconfirmed);
+    this.#size -= owner.unconfirmed.length - pending.length;
+    owner.unconfirmed = pending;
   }
 
   #write(unconfirmed: Unconfirmed): void {

@@ -22,6 +22,7 @@ import {
   envelopeBytesMax,
   gatheredBytesMax,
   idleFrameMs,
+  othersBackMs,
   quietMs,
   soonFrameMs,
 } from "../bounds.ts";
@@ -116,7 +117,9 @@ export class Mailbox implements Transport {
   readonly #busy = this.#departures((leave) => setTimeout(leave, busyFramesMs));
   readonly #soon = this.#departures((leave) => setTimeout(leave, soonFrameMs));
   readonly #idle = this.#departures((leave) => setTimeout(leave, idleFrameMs));
+  #handlers: TransportHandlers | undefined;
   #isSubscribed = false;
+  #subscribedAt = Number.POSITIVE_INFINITY;
   #heartbeats = 0;
 
   constructor({ publisher, subscriber }: MailboxConnections, keyspace: Keyspace, role: string) {
@@ -127,6 +130,7 @@ export class Mailbox implements Transport {
     this.#channel = keyspace.mailbox(this.self);
     subscriber.on("close", () => {
       this.#isSubscribed = false;
+      this.#subscribedAt = Number.POSITIVE_INFINITY;
     });
   }
 
@@ -139,6 +143,7 @@ export class Mailbox implements Transport {
   }
 
   async listen(handlers: TransportHandlers): Promise<void> {
+    this.#handlers = handlers;
     this.#subscriber.on("smessageBuffer", (channel: Buffer, message: Buffer) => {
       if (channel.toString() !== this.#channel) return;
       const envelope = decodeEnvelope(message, this.#keyspace.protocols);
@@ -195,6 +200,7 @@ export class Mailbox implements Transport {
   async #subscribe(): Promise<void> {
     await this.#subscriber.ssubscribe(this.#channel);
     this.#isSubscribed = true;
+    this.#subscribedAt = performance.now();
   }
 
   #destinationOf(mailbox: string): Destination {
@@ -269,10 +275,17 @@ export class Mailbox implements Transport {
       if (isPending(destination)) this.#publishLater(destination, destination.urgency);
     };
     const envelope = encodeEnvelope(this.self, frames, destination.protocol);
-    this.#publisher.spublish(destination.channel, envelope).then(settled, () => {
-      this.#statistics.publishFailures++;
-      settled();
-    });
+    this.#publisher.spublish(destination.channel, envelope).then(
+      (receivers) => {
+        if (receivers === 0 && performance.now() - this.#subscribedAt > othersBackMs)
+          this.#handlers?.unreachable(destination.mailbox);
+        settled();
+      },
+      () => {
+        this.#statistics.publishFailures++;
+        settled();
+      },
+    );
   }
 }
 

@@ -7,7 +7,9 @@ import { mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { pino } from "pino";
+import { batchMs } from "#ledger/bounds.ts";
 import { decodeUsageRecord } from "#ledger/usage-record.ts";
 import { UsageStream, type UsageStreamBounds } from "#ledger/usage-stream.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
@@ -128,6 +130,32 @@ test("without a reader the stream stays bounded, and further records go to a fil
   await until("the files are gone", () => usage.stream.counts.spooledBytes === 0);
   assert.deepEqual(await readdir(directory), []);
   assert.equal(usage.stream.counts.lost, 0);
+});
+
+test("a record leaves at once if none has just left; those that follow it leave together", async (context) => {
+  let sends = 0;
+  await using usage = await startStream(nextDirectory(), {}, (own) => {
+    const { xadd } = own;
+    const counted = (...values: unknown[]) => {
+      sends++;
+      return Reflect.apply(xadd, own, values);
+    };
+    return Object.assign(own, { xadd: counted });
+  });
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const sendsAfter = async (ms: number) => {
+    context.mock.timers.tick(ms);
+    await setImmediate();
+    return sends;
+  };
+  usage.write(1);
+  assert.equal(await sendsAfter(1), 1);
+  await usage.stream.flush();
+  usage.write(3);
+  assert.equal(await sendsAfter(1), 1);
+  assert.equal(await sendsAfter(batchMs), 2);
+  await usage.stream.flush();
+  await assertAll(usage.written);
 });
 
 test("small entries at its beginning do not hide the size of the stream", async () => {

@@ -49,6 +49,7 @@ function runnerOf({ bounds = relayBounds }: { bounds?: RelayBounds } = {}) {
       input: (task, payload, seq) => lines.push(`${task} input ${seq} ${payload}`.trim()),
       dispatched: (task) => lines.push(`dispatched ${task}`),
       settle: (task, { outcome }) => lines.push(`settle ${task} ${outcome}`),
+      witness: (task, { outcome }) => lines.push(`witness ${task} ${outcome}`),
       forget: (task) => lines.push(`forget ${task}`),
     },
     startAt,
@@ -276,6 +277,22 @@ test("an owner that falls silent loses its attempts; those that ran count as can
   pass(3 * relayBounds.graceMs);
   assert.deepEqual(did().slice(-3), ["settle a cancelled", "abort a", "forget a"]);
   assert.equal(runner.size, 0);
+});
+
+test("attempts of an owner that a message does not reach are witnessed once, and go on", () => {
+  const { runner, take, receive, send, did } = running();
+  take("b", 2, { owner: "other" });
+  did();
+  runner.unreachable("other");
+  assert.deepEqual(did(), [], "it waits for go, so it has used nothing");
+  runner.unreachable("owner");
+  runner.unreachable("owner");
+  assert.deepEqual(did(), ["witness a cancelled"]);
+  send("a", "end");
+  runner.unreachable("owner");
+  did();
+  receive(frameKinds.done, 1);
+  assert.deepEqual(did(), ["settle a done", "forget a"]);
 });
 
 test("of a silent owner only one further attempt is kept at a time", () => {

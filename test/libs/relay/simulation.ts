@@ -380,6 +380,7 @@ export class World {
           const id = `${task.client.owner.name}/${task.client.number}-${task.attempt}`;
           this.#settled.set(id, [...(this.#settled.get(id) ?? []), { worker: process.name, outcome }]);
         },
+        witness: () => {},
         forget: (task) => {
           task.stopped = true;
         },

@@ -6,6 +6,7 @@ import { plainUsageOf } from "#dialects/usage.ts";
 import { EventStream } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";
 import { decodeUsageRecord, encodeUsageRecord, type UsageRecord } from "#ledger/usage-record.ts";
+import { reachedMs, recordedWithinMs, unheardMs, usageCheckMs } from "../../../apps/worker/bounds.ts";
 import { UsageBackup } from "../../../apps/worker/observability/usage-backup.ts";
 
 const catalogueOf = (price: number): Catalogue =>
@@ -55,6 +56,7 @@ function recordOf(event: WorkerEvents["settled"]): UsageRecord {
     write: (record) => records.push(record),
     catalogue: (version) => catalogueOf(version === "old" ? 1 : 7),
     clock: { now: () => 0, epoch: () => 5_000 },
+    reach() {},
   });
   new EventStream<WorkerEvents>(backup.subscriber).emit("settled", event);
   backup.close();
@@ -123,4 +125,68 @@ test("of failed attempts, only a paid answer and a session cost something", () =
   assert.equal(recordOf({ ...settled, failure }).cost, "0");
   assert.equal(recordOf({ ...settled, failure: { ...failure, isPaid: true } }).cost, "60000");
   assert.equal(recordOf({ ...settled, failure, attempt: { ...settled.attempt, operation: "realtime" } }).cost, "60000");
+});
+
+/** A backup on a clock that the test sets; its owner is `ingress-1`. */
+function startBackup() {
+  let now = 10_000;
+  const did: string[] = [];
+  const backup = new UsageBackup({
+    write: ({ generationId, outcome }) => did.push(`${generationId} ${outcome}`),
+    catalogue: () => catalogueOf(1),
+    clock: { now: () => now, epoch: () => now },
+    reach: (owner) => did.push(`reach ${owner}`),
+  });
+  const events = new EventStream<WorkerEvents>(backup.subscriber);
+  const hear = () => backup.heard(settled.attempt.owner, now);
+  return {
+    backup,
+    hear,
+    did: () => did.splice(0),
+    emit(kind: "settled" | "witnessed", generation: string, more: Partial<WorkerEvents["settled"]> = {}) {
+      hear();
+      events.emit(kind, { ...settled, ...more, attempt: { ...settled.attempt, generation } });
+    },
+    pass(ms: number) {
+      for (const end = now + ms; now < end; ) {
+        now += usageCheckMs;
+        backup.tick(now);
+      }
+    },
+  };
+}
+
+test("records of an owner that a message does not reach are written at once, and no others", () => {
+  const { backup, emit, did } = startBackup();
+  emit("settled", "gen_1");
+  emit("settled", "gen_2");
+  backup.unreachable("ingress-2");
+  assert.deepEqual(did(), []);
+  backup.unreachable("ingress-1");
+  assert.deepEqual(did(), ["gen_1 complete", "gen_2 complete"]);
+  backup.close();
+  assert.deepEqual(did(), []);
+});
+
+test("an owner that falls silent after a record gets a few messages; one that is heard later has written the record", () => {
+  const { emit, did, pass, hear } = startBackup();
+  emit("settled", "gen_1");
+  pass(usageCheckMs);
+  assert.deepEqual(did(), ["reach ingress-1"]);
+  pass(unheardMs - 2 * usageCheckMs);
+  assert.equal(did().length, reachedMs / usageCheckMs - 2);
+  pass(usageCheckMs);
+  assert.deepEqual(did(), ["gen_1 complete"]);
+  emit("settled", "gen_2");
+  pass(recordedWithinMs);
+  hear();
+  did();
+  pass(unheardMs);
+  assert.deepEqual(did(), []);
+});
+
+test("an attempt that is witnessed while it runs is written at once as left", () => {
+  const { emit, did } = startBackup();
+  emit("witnessed", "gen_1", { outcome: "cancelled", isOrphaned: true });
+  assert.deepEqual(did(), ["gen_1 left"]);
 });

@@ -17,10 +17,11 @@ interface Heard {
   heartbeats: string[];
   frames: { sender: string; frame: Frame }[];
   resubscriptions: number;
+  unreachable: string[];
 }
 
 async function open(url: string, role: string): Promise<{ mailbox: Mailbox; heard: Heard; subscriber: Redis }> {
-  const heard: Heard = { heartbeats: [], frames: [], resubscriptions: 0 };
+  const heard: Heard = { heartbeats: [], frames: [], resubscriptions: 0, unreachable: [] };
   const publisher = await connectRedis(url, "request");
   const subscriber = await connectRedis(url, "subscribe");
   const mailbox = new Mailbox({ publisher, subscriber }, keyspace, role);
@@ -28,6 +29,7 @@ async function open(url: string, role: string): Promise<{ mailbox: Mailbox; hear
     heard: (sender) => heard.heartbeats.push(sender),
     receive: (sender, frame) => heard.frames.push({ sender, frame: { ...frame, payload: Buffer.from(frame.payload) } }),
     resubscribed: () => heard.resubscriptions++,
+    unreachable: (mailbox) => heard.unreachable.push(mailbox),
   });
   return { mailbox, heard, subscriber };
 }
@@ -268,7 +270,27 @@ test("messages on other channels, and bytes that are not an envelope, do not rea
     heartbeats: ["friend"],
     frames: [{ sender: "friend", frame: frameOf(1) }],
     resubscriptions: 0,
+    unreachable: [],
   });
   publisher.disconnect();
   await mailbox.close();
+});
+
+test("a mailbox that nobody reads any more is reported with the next envelope to it; one that is read is not", async () => {
+  await using redis = await startRedis();
+  const one = await open(redis.url, "ingress");
+  const other = await open(redis.url, "worker");
+  other.mailbox.send(one.mailbox.self, frameOf(0));
+  await until("it arrives", () => one.heard.frames.length === 1);
+  await one.mailbox.close();
+  other.mailbox.heartbeat(other.mailbox.self);
+  await until("its own arrives", () => other.heard.heartbeats.length === 1);
+  assert.deepEqual(other.heard.unreachable, []);
+  // Redis may take a moment to see that the connection is closed.
+  await until("it is reported", () => {
+    other.mailbox.heartbeat(one.mailbox.self);
+    return other.heard.unreachable.length > 0;
+  });
+  assert.ok(other.heard.unreachable.every((mailbox) => mailbox === one.mailbox.self));
+  await other.mailbox.close();
 });
