@@ -740,11 +740,11 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /**
    * The worker seems to be gone, so it is no witness of its generations any more
-   * (`usage-backup.ts`), and this process may die before they end.
+   * (`usage-backup.ts`), and this process may die before it gives up those that cannot start again.
    */
   unreachable(worker: string): void {
     for (const generation of this.#owner.boundTo(worker)) {
-      if (generation.isWitnessed) continue;
+      if (generation.isWitnessed || generation.answer.mayRestart) continue;
       generation.isWitnessed = true;
       this.#options.events.emit("witnessed", endedEventOf(generation, workerLost.code, this.#now()));
     }
