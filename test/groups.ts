@@ -25,6 +25,7 @@ const groups = {
     "mutation/*.test.ts",
     "simulator/{answer,dialects}/*.test.ts",
     "simulator/settings.test.ts",
+    "support/unfollowed-promises.test.ts",
     "worker/{answer,attempt,observability}/*.test.ts",
   ],
   browsers: ["console/{journey,pages}.test.ts"],

@@ -8,6 +8,28 @@ import { syncBuiltinESMExports } from "node:module";
 const { createHook } = asyncHooks;
 const none: AsyncHook = { enable: () => none, disable: () => none };
 const isOfRunner = () => /test_runner\/harness/.test(new Error().stack ?? "");
+let ofRunner = none;
+let isFollowing = false;
 
-asyncHooks.createHook = (callbacks: HookCallbacks) => (isOfRunner() ? none : createHook(callbacks));
+asyncHooks.createHook = (callbacks: HookCallbacks) => {
+  if (!isOfRunner()) return createHook(callbacks);
+  ofRunner = createHook(callbacks);
+  if (isFollowing) ofRunner.enable();
+  return none;
+};
 syncBuiltinESMExports();
+
+/**
+ * Lets the runner follow promises while this runs: a `test` or `after` that it reaches belongs to
+ * the test around it.
+ */
+export async function followPromises<Result>(act: () => Promise<Result>): Promise<Result> {
+  isFollowing = true;
+  ofRunner.enable();
+  try {
+    return await act();
+  } finally {
+    isFollowing = false;
+    ofRunner.disable();
+  }
+}
