@@ -13,7 +13,10 @@ const groups = {
     "*.test.ts",
     "chaos/run/*.test.ts",
     "control/batches/{error-groups,formats,input-check,line-sender,state}.test.ts",
-    "console/{amounts,cost,dialects,error-texts,snippets,usage-series}.test.ts",
+    "cli/{catalogue,lock,redis-program,roles,test-programs}.test.ts",
+    "console/{amounts,cost,dialects,error-texts,snippets,sources,stored-content,usage-series}.test.ts",
+    "control/csv.test.ts",
+    "infra/complete-lock.test.ts",
     "ingress/{admission,generation}/*.test.ts",
     "ingress/common/{capacity,labels}.test.ts",
     "ingress/observability/trace-subscriber.test.ts",
@@ -65,6 +68,11 @@ const groups = {
   "requests-3": [
     "e2e/{faults,flex,queue-place,reasoning-turns,repairs,shedding,stored-responses,strategies,strict-upstreams,unknown-paths,upstream-limits,usage,vendor-limits,verbatim}.test.ts",
   ],
+  "requests-4": [
+    "conformance/conformance.test.ts",
+    "e2e/{bad-input,browsers,credential-leaks,large-answers}.test.ts",
+    "infra/metrics.test.ts",
+  ],
   worker: [
     "simulator/{batches,faults,main,prompt-cache,rate-limits,realtime,server}.test.ts",
     "worker/{attachments,preparation,routing}/*.test.ts",
@@ -89,6 +97,7 @@ const longest = [
   "groups/ledger.ts",
   "chaos/redis.test.ts",
   "groups/requests-2.ts",
+  "groups/requests-4.ts",
   "groups/libraries.ts",
   "groups/control-2.ts",
   "groups/requests-1.ts",
@@ -101,12 +110,10 @@ const longest = [
   "e2e/rate-limits.test.ts",
   "groups/clients.ts",
   "chaos/processes.test.ts",
-  "conformance/conformance.test.ts",
   "budgets/budgets.test.ts",
   "groups/worker.ts",
   "e2e/fairness.test.ts",
   "e2e/npm-start.test.ts",
-  "e2e/bad-input.test.ts",
 ];
 
 /** All that `npm run tests` runs, as absolute paths. */
