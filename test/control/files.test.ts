@@ -14,7 +14,6 @@ import { until } from "../support/time.ts";
 
 const mebibyte = 1 << 20;
 const service = await startFilesGateway({
-  environment: { REQUEST_TIMEOUT_MS: "1000" },
   control: {
     FILE_BYTES_MAX: String(12 * mebibyte),
     ACCOUNT_FILE_BYTES_MAX: String(40 * mebibyte),
@@ -238,8 +237,9 @@ test("a file that is too large is refused while it arrives", async () => {
 });
 
 test("a file may take longer than another request", async () => {
+  const { urls } = await gateway.addIngress({ REQUEST_TIMEOUT_MS: "1000" });
   const key = await newKey();
-  const { hostname, port } = new URL(gateway.url);
+  const { hostname, port } = new URL(urls.api as string);
   const send = async (path: string, type: string, chunks: string[]) => {
     const request = httpRequest({
       ...{ hostname, port, path, method: "POST" },
