@@ -56,7 +56,7 @@ message of a realtime session           0        0          3       3      690  
 `;
 
 /** The cost is the least of so many samples: a worker's look at an empty queue may add to one. */
-const samples = 3;
+const samples = 5;
 /** The budget of a request that costs less than this part of it is stale. */
 const usedShareMin = 0.8;
 /** The same for requests whose cost depends on their timing. */
