@@ -3,8 +3,8 @@
  * within a moment of its end, so an ingress that is heard later than that has written it. The
  * record of any other is written here as well: at once if a message to it reaches nobody, because
  * this process may die too. The ledger counts a generation once, and prefers the record of the
- * ingress. An answer that its ingress did not confirm may never have reached the
- * caller, who pays nothing for it; what the operator pays is recorded.
+ * ingress. An answer that its ingress did not confirm may never have reached the caller, who pays
+ * nothing for it; what the operator pays is recorded.
  */
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import { upstreamCostOf } from "#catalogue/upstream-cost.ts";
