@@ -16,12 +16,16 @@ export function controlOf(environment: Environment): ApiAddress {
   const state = stateOf(process.cwd());
   const url = SLUICE_CONTROL_URL || readReady(state)?.controlUrl;
   const token = OPERATOR_TOKEN || (SLUICE_CONTROL_URL ? undefined : readOperatorToken(state));
-  if (url && !plainAddress(/^https?:\/\//).test(url))
-    throw new CommandFault(`SLUICE_CONTROL_URL must be http:// or https:// and a host, ${noCredentials}`);
-  if (url && token) return { url, token };
+  if (url && token) return { url: controlUrlOf(url), token };
   throw new CommandFault(
     'no gateway runs in this directory; start it with "npm start", or set SLUICE_CONTROL_URL and OPERATOR_TOKEN',
   );
+}
+
+/** Throws a CommandFault, which does not show the address, for one that nobody may call. */
+export function controlUrlOf(url: string): string {
+  if (plainAddress(/^https?:\/\//).test(url)) return url;
+  throw new CommandFault(`SLUICE_CONTROL_URL must be http:// or https:// and a host, ${noCredentials}`);
 }
 
 const reaching = <Call extends (control: ApiAddress, ...rest: never[]) => Promise<unknown>>(call: Call): Call =>

@@ -6,6 +6,7 @@ import { withRedis } from "#service/redis.ts";
 import { withSecrets } from "#service/secret-files.ts";
 import { StartupFault } from "#service/startup.ts";
 import { CommandFault } from "./command.ts";
+import { controlUrlOf } from "./control-address.ts";
 import { controlStore } from "./control-store.ts";
 import type { KeyStore } from "./key-store.ts";
 import { redisStore } from "./redis-store.ts";
@@ -26,8 +27,9 @@ export async function withKeyStore<Result>(
   const controlUrl = SLUICE_CONTROL_URL || ready?.controlUrl;
   if (controlUrl) {
     const token = OPERATOR_TOKEN || (SLUICE_CONTROL_URL ? undefined : readOperatorToken(state));
-    if (!token) throw new CommandFault(`OPERATOR_TOKEN must be set to call control at ${controlUrl}`);
-    return use(controlStore({ url: controlUrl, token }));
+    const address = controlUrlOf(controlUrl);
+    if (!token) throw new CommandFault(`OPERATOR_TOKEN must be set to call control at ${address}`);
+    return use(controlStore({ url: address, token }));
   }
   const noGateway = new CommandFault('no gateway runs in this directory; start it with "npm start", or set REDIS_URL');
   const url = REDIS_URL || ready?.redisUrl;

@@ -343,3 +343,14 @@ test("--help shows the usage, whatever else is given", async () => {
     assert.match(out, /^Usage:\n {2}sluice keys create/);
   }
 });
+
+test("the address of control is refused, and not shown, where nobody may call it", async () => {
+  for (const url of ["http://bob:hidden@127.0.0.1:1", "ftp://bob:hidden@host", "bob:hidden@host:8090", "http://"]) {
+    let errors = "";
+    const output = { out: assert.fail, err: (text: string) => (errors += text) };
+    const environment = { SLUICE_CONTROL_URL: url, OPERATOR_TOKEN: "a token" };
+    assert.notEqual(await keysCommand(["list"], environment, output), 0, url);
+    assert.match(errors, /SLUICE_CONTROL_URL must be/);
+    assert.doesNotMatch(errors, /hidden/);
+  }
+});

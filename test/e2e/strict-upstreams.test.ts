@@ -31,7 +31,9 @@ upstreams:
   chat: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}" }
   claude: { dialect: anthropic-messages, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}", betas: ["interleaved-thinking-*"], omits: [context_management, cache_control.scope, cache_control.ttl, tools.eager_input_streaming] }
   plain: { dialect: anthropic-messages, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}" }
+  simulator: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }
 models:
+  - { id: simulated, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: simulator, model: "sim-text;rate=0" }] }
 ${models.map(([id, name, model]) => `  - { id: ${id}, retries: 0, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${name}, model: "${model}" }] }\n`).join("")}`,
 });
 after(async () => {
@@ -252,4 +254,19 @@ test("the limit of an answer's tokens has the name that the model reads, whichev
     assert.equal(upstream.last().json.max_completion_tokens, 77);
     assert.equal(upstream.requests.length, calls);
   }
+});
+
+test("more stop sequences than OpenAI takes: chat and legacy completions end at the last one", async () => {
+  const stop = ["a1", "b2", "c3", "d4", "e5", "simulated"];
+  const common = { model: "simulated", max_tokens: 50, stop };
+  for (const [path, body] of [
+    ["/v1/chat/completions", { ...common, messages: hello }],
+    ["/v1/completions", { ...common, prompt: "hello" }],
+  ] as const)
+    for (const stream of [false, true]) {
+      const response = await post(path, { ...body, stream });
+      const text = await response.text();
+      assert.equal(response.status, 200, `${path} ${stream}: ${text}`);
+      assert.match(text, /"finish_reason":\s?"stop"/, path);
+    }
 });

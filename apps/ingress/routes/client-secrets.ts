@@ -3,11 +3,12 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { hashOf } from "#access/key.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { randomHex } from "#service/random-hex.ts";
-import { isPresent, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, objectOf, textOf } from "#wire/json/parse.ts";
 import type { Admission } from "../admission/admission.ts";
 import { clientSecretBodyBytesMax, clientSecretsMax } from "../common/bounds.ts";
 import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
 import { Refusal, refusalOf, valueOrThrow } from "../common/refusal.ts";
+import { readJson } from "../request/body.ts";
 import type { ClientSecrets } from "../server/client-secrets.ts";
 
 /** In seconds, as at OpenAI. */
@@ -29,8 +30,8 @@ const tooMany: Failure = {
 export function addClientSecretRoute(scope: FastifyInstance, path: string, options: ClientSecretOptions): void {
   const { admission, clock, clientSecrets } = options;
   scope.post(path, { bodyLimit: clientSecretBodyBytesMax }, async (request: FastifyRequest) => {
-    const body = parsedObject(request.bytes);
-    if (body === undefined) throw refusalOf("The body must be a JSON object.");
+    const body = valueOrThrow(readJson(request.bytes));
+    if (!isObject(body)) throw refusalOf("The body must be a JSON object.");
     const { model: named, ...session } = objectOf(body.session);
     if (session.type !== "realtime")
       throw refusalOf("'session.type' must be realtime: sessions of other types are not supported.", "session.type");

@@ -1,7 +1,7 @@
 /** The common part of OpenAI's dialects: endpoints, streams and errors. */
 import type { Usage } from "../answer/compose.ts";
 import type { PromptCache } from "../prompt-cache.ts";
-import { type Dialect, type Fault, type Script, stringOf } from "./dialect.ts";
+import { type Dialect, type Fault, refuse, type Script, stringOf } from "./dialect.ts";
 
 const typeOf = (status: number) => {
   if (status === 401) return { type: "authentication_error", code: "invalid_api_key" };
@@ -26,6 +26,17 @@ export const openaiDialect = (name: string, paths: readonly string[], answer: Di
   errorBody: openaiErrorBody,
   answer,
 });
+
+/** https://platform.openai.com/docs/api-reference/chat/create#chat-create-stop */
+const stopsMax = 4;
+
+/** The stop sequences of a request; refuses too many in OpenAI's words. */
+export function stopsOf(stop: string | string[] | null | undefined): string[] {
+  const stops = typeof stop === "string" ? [stop] : (stop ?? []);
+  if (stops.length <= stopsMax) return stops;
+  const lengths = `Expected an array with maximum length ${stopsMax}, but got an array with length ${stops.length}`;
+  return refuse(`Invalid 'stop': array too long. ${lengths} instead.`, "stop", { code: "array_above_max_length" });
+}
 
 /** A stream with the usual error event, and without an opening unless it has one. */
 export const openaiScript = (script: Partial<Script> & Pick<Script, "length" | "events" | "terminator">): Script => ({

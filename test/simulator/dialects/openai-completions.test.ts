@@ -20,6 +20,16 @@ test("completions have a choice for each prompt and each of `n`, whole and strea
   );
 });
 
+test("more stop sequences than OpenAI takes are refused in its words", async (t) => {
+  const { openai } = await startSimulator(t);
+  const stop = ["a", "b", "c", "d", "e"];
+  const words =
+    /Invalid 'stop': array too long\. Expected an array with maximum length 4, but got an array with length 5/;
+  await assert.rejects(openai.completions.create({ model: "sim-text", prompt: "x", stop }), words);
+  const messages = [{ role: "user" as const, content: "x" }];
+  await assert.rejects(openai.chat.completions.create({ model: "sim-text", messages, stop }), words);
+});
+
 test("moderation has a result for each text, and one for a text with an image", async (t) => {
   const { openai } = await startSimulator(t);
   const several = await openai.moderations.create({ input: ["I hate rain", "good morning"] });

@@ -14,6 +14,7 @@ import {
 } from "../../answer/question.ts";
 import type { Settings } from "../../settings.ts";
 import { refuse } from "../dialect.ts";
+import { stopsOf } from "../openai.ts";
 import { checkFunctionSchema } from "../openai-schema.ts";
 import {
   anyOf,
@@ -101,7 +102,7 @@ const chatRequest = object({
       json_schema: optional(object({ name, schema: optional(anything) })),
     }),
   ),
-  stop: nullable(anyOf([text, list(text, { maxItems: 4 })])),
+  stop: nullable(anyOf([text, list(text)])),
   stream: nullableFlag,
   stream_options: nullable(object({ include_usage: nullableFlag })),
   tool_choice: nullable(
@@ -158,7 +159,7 @@ export function chatQuestionOf(raw: unknown, digest: string, settings: Settings)
       format: formatOf(body),
       effort: body.reasoning_effort ?? (body.model.startsWith(reasoningModel) ? "medium" : undefined),
       outputTokensMax: body.max_completion_tokens ?? body.max_tokens ?? undefined,
-      stops: typeof body.stop === "string" ? [body.stop] : (body.stop ?? []),
+      stops: stopsOf(body.stop),
       choices: body.n ?? 1,
       ...promptOf(messages.map(tokensOf), toolTokens),
     },

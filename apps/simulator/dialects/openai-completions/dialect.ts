@@ -4,7 +4,7 @@ import { type Choice, compose, tokensOf } from "../../answer/compose.ts";
 import type { Question } from "../../answer/question.ts";
 import { inTurns } from "../../answer/turns.ts";
 import { createdOf, refuse, type Script, wholeOf } from "../dialect.ts";
-import { openaiDialect, openaiScript } from "../openai.ts";
+import { openaiDialect, openaiScript, stopsOf } from "../openai.ts";
 import { chatFinishOf } from "../openai-chat/response.ts";
 import {
   anyOf,
@@ -35,7 +35,7 @@ const completionRequest = compiled(
     best_of: nullableInteger(1, 128),
     logprobs: nullableInteger(0, 5),
     echo: nullableFlag,
-    stop: nullable(anyOf([text, list(text, { maxItems: 4 })])),
+    stop: nullable(anyOf([text, list(text)])),
     stream: nullableFlag,
     stream_options: nullable(object({ include_usage: nullableFlag })),
   }),
@@ -57,7 +57,8 @@ interface CompletionQuestion {
 function completionQuestionOf(raw: unknown, digest: string): CompletionQuestion {
   const body = shaped(completionRequest, raw);
   const count = body.n ?? 1;
-  const { prompt, suffix, stop } = body;
+  const { prompt, suffix } = body;
+  const stops = stopsOf(body.stop);
   const ending = suffix === null || suffix === undefined || suffix === "" ? "" : ` … ${suffix}`;
   return {
     model: body.model,
@@ -77,7 +78,7 @@ function completionQuestionOf(raw: unknown, digest: string): CompletionQuestion 
       format: { kind: "text" },
       effort: undefined,
       outputTokensMax: body.max_tokens ?? undefined,
-      stops: typeof stop === "string" ? [stop] : (stop ?? []),
+      stops,
       choices: count,
       promptTokens: promptTokensOf(`${userText}${ending}`),
       earlierTokens: 0,
