@@ -57,7 +57,7 @@ export function baseUrlFaultOf(text: string, mayHaveQuery: boolean): string | un
   const url = new URL(text);
   if (url.protocol !== "http:" && url.protocol !== "https:")
     return `the scheme must be http or https, not ${url.protocol.slice(0, -1)}`;
-  if (hasCredentials(text)) return "must not contain a user name or password; use `credential` instead";
+  if (hasCredentials(url)) return "must not contain a user name or password; use `credential` instead";
   if (text.includes("#")) return "must not have a fragment";
   if (text.includes("?") && !mayHaveQuery) return "must not have a query";
   if ((text.split("?", 1)[0] as string).endsWith("/")) return "must not end in a slash";

@@ -110,17 +110,14 @@ export function textSetting(
 }
 
 /** Whether an address has a user name or a password. */
-export function hasCredentials(address: string): boolean {
-  const { username, password } = new URL(address);
-  return username !== "" || password !== "";
-}
+export const hasCredentials = ({ username, password }: URL): boolean => username !== "" || password !== "";
 
 /** In addresses, people and logs see them, and clients leave them out or fail. */
 export const noCredentials = "without a user name and password";
 
 /** Addresses that match a pattern, and have no credentials. */
 export const plainAddress = (pattern: RegExp): Pick<RegExp, "test"> => ({
-  test: (text) => pattern.test(text) && URL.canParse(text) && !hasCredentials(text),
+  test: (text) => pattern.test(text) && URL.canParse(text) && !hasCredentials(new URL(text)),
 });
 
 /** An address, or none; a fault does not show it. */

@@ -56,7 +56,7 @@ const names = Object.keys(installationSettings) as Name[];
 /** Whoever sets these may give roles. */
 const oidcNames = names.filter((name) => name.startsWith("oidc"));
 const isSecret = (name: Name): boolean => Object.hasOwn(secrets, name);
-/** Addresses must be more than their pattern says. */
+/** Addresses must be more than their pattern says; only that of a mail server has credentials. */
 const addresses: readonly Name[] = ["gatewayUrl", "smtpUrl", "alertWebhookUrl", "oidcIssuer"];
 
 interface Row {
@@ -165,11 +165,12 @@ export class Settings {
       const { variable } = installationSettings[name];
       if (this.isFixed(name))
         throw new Fault("invalid", `${variable} sets ${name}; change the variable, or remove it.`, { field: name });
-      if (addresses.includes(name) && value !== null && value !== "" && !URL.canParse(String(value)))
-        throw new Fault("invalid", `${name} is not an address.`, { field: name });
-      if (name === "alertWebhookUrl" && value && hasCredentials(String(value)))
+      if (!addresses.includes(name) || value === null || value === "") continue;
+      const address = String(value);
+      if (!URL.canParse(address)) throw new Fault("invalid", `${name} is not an address.`, { field: name });
+      if (name !== "smtpUrl" && hasCredentials(new URL(address)))
         throw new Fault("invalid", `${name} must not contain a user name or a password.`, { field: name });
-      if (name === "oidcIssuer" && value !== null && value !== "" && hasMetadataHost(String(value)))
+      if (name === "oidcIssuer" && hasMetadataHost(address))
         throw new Fault("invalid", `${name} is a link-local address.`, { field: name });
     }
   }

@@ -31,13 +31,14 @@ export interface WebhookHandlerOptions {
 }
 
 export function webhookHandlers({ secret, networks, wake }: WebhookHandlerOptions): Handlers<typeof webhookOperations> {
-  const checkUrl = (url: string): void => {
+  const checkUrl = (text: string): void => {
     const refuse = (detail: string): never => {
       throw new Fault("invalid", detail, { field: "url" });
     };
-    if (!URL.canParse(url)) refuse("`url` is not an address.");
+    if (!URL.canParse(text)) refuse("`url` is not an address.");
+    const url = new URL(text);
     if (hasCredentials(url)) refuse("`url` must not contain a user name or a password.");
-    if (!isPublicHost(new URL(url).hostname, networks))
+    if (!isPublicHost(url.hostname, networks))
       refuse("The host of `url` must have a public address, or one in WEBHOOK_NETWORKS.");
   };
   const sealed = (id: string) => {

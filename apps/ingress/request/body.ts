@@ -10,8 +10,8 @@ import type { Demand } from "#operations/demand.ts";
 import { operations } from "#operations/operations.ts";
 import { formFieldsMax } from "#wire/bounds.ts";
 import { formOf, isJsonType } from "#wire/form.ts";
-import { type JsonBounds, membersWithin, repeatedNameIn, requestBounds } from "#wire/json/bounds.ts";
-import { objectOf, parseJson } from "#wire/json/parse.ts";
+import { type JsonBounds, parseWithin, requestBounds } from "#wire/json/bounds.ts";
+import { objectOf } from "#wire/json/parse.ts";
 import { bodyFieldsMax, settingElementsMax, settingLengthMax, settingMembersMax } from "../common/bounds.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
 import { printable, unsupportedMediaType } from "../common/failures.ts";
@@ -47,12 +47,10 @@ export interface ReadBody {
 export function readJson(bytes: Buffer): Result<unknown> {
   if (bytes.length === 0) return refusalOf("The body is empty.");
   if (!isUtf8(bytes)) return refusalOf("The body is not valid UTF-8.");
-  const members = membersWithin(bytes, requestBounds);
-  if (typeof members === "string") return refusalOf(boundMessages[members]);
   try {
-    const value = parseJson(bytes);
-    const repeated = repeatedNameIn(bytes, value, members);
-    return repeated === undefined ? value : refusalOf(repeatedMessageOf(repeated));
+    const read = parseWithin(bytes, requestBounds);
+    if ("broken" in read) return refusalOf(boundMessages[read.broken]);
+    return "repeated" in read ? refusalOf(repeatedMessageOf(read.repeated)) : read.value;
   } catch (error) {
     const place = /at position \d+/.exec((error as Error).message)?.[0];
     return refusalOf(`The body is not valid JSON${place === undefined ? "" : ` (${place})`}.`);

@@ -45,13 +45,16 @@ export const completionExchange: CallExchange<Context> = {
     const { body, framing, spoken, target, model, createdAt } = task;
     if (!isConversation(spoken)) return refusedFor("completions");
     const requested = requestedAnswerIn(body);
-    const head = { id: `cmpl-${randomUUID().replaceAll("-", "")}`, model, createdAt, usageShown: requested.usageShown };
-    const reading = { kind: "read", head, streams: framing === "sse" } as const;
+    const readAs = (spoken: ConversationDialect | undefined, cut: Cut | undefined): Context => {
+      const id = `cmpl-${randomUUID().replaceAll("-", "")}`;
+      const head = { id, model, createdAt, usageShown: requested.usageShown };
+      return { kind: "read", spoken, head, streams: framing === "sse", cut };
+    };
     if (isServedBy(spoken, target)) {
       const { sent, cut } = withoutSurplusStops(task);
       const request = verbatimCompletions.request(sent, framing, target);
       if (request === undefined) return refusedFor("requests without a model");
-      if (cut !== undefined) return ownCall<Context>(request, { ...reading, spoken: undefined, cut });
+      if (cut !== undefined) return ownCall(request, readAs(undefined, cut));
       const choices = requested.choices * promptsIn(parsedObject(body)?.prompt);
       return ownCall<Context>(request, { kind: "own", requested: { ...requested, choices }, model });
     }
@@ -59,7 +62,7 @@ export const completionExchange: CallExchange<Context> = {
     return {
       kind: "call",
       request: codecs[spoken].encodeRequest(decoded, framing, target),
-      context: { ...reading, spoken, cut: cutOf(decoded, task) },
+      context: readAs(spoken, cutOf(decoded, task)),
       errors: "foreign",
       decoded,
     };

@@ -10,7 +10,7 @@ import {
   quote,
   skipSpace,
 } from "./bytes.ts";
-import { isObject } from "./parse.ts";
+import { isObject, parseJson } from "./parse.ts";
 import { readSpan } from "./spans.ts";
 
 export interface JsonBounds {
@@ -79,11 +79,26 @@ export function membersWithin(
 }
 
 /**
+ * Parses JSON that every parser reads alike. Otherwise: the first bound that the bytes exceed, or
+ * the name of a member that one object has twice. Throws for bytes that are not JSON.
+ */
+export function parseWithin(
+  bytes: Buffer,
+  bounds: JsonBounds,
+): { value: unknown } | { broken: keyof JsonBounds } | { repeated: string } {
+  const members = membersWithin(bytes, bounds);
+  if (typeof members === "string") return { broken: members };
+  const value = parseJson(bytes);
+  const repeated = repeatedNameIn(bytes, value, members);
+  return repeated === undefined ? { value } : { repeated };
+}
+
+/**
  * The name of a member that one object has twice: JSON.parse takes the last one, other parsers the
  * first or both. Undefined if there is none. `value` is the parsed JSON, and `members` the number
  * of members in its bytes, so that only JSON with such a name is scanned.
  */
-export function repeatedNameIn(bytes: Buffer, value: unknown, members: number): string | undefined {
+function repeatedNameIn(bytes: Buffer, value: unknown, members: number): string | undefined {
   if (membersOf(value) === members) return undefined;
   /** The names in each open object; undefined for an array. */
   const open: (Set<unknown> | undefined)[] = [];
