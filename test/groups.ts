@@ -10,7 +10,7 @@ import { join } from "node:path";
 
 const groups = {
   pure: [
-    "*.test.ts",
+    "{boundaries,examples,monitoring,reference,security,words}.test.ts",
     "chaos/run/*.test.ts",
     "control/batches/{error-groups,formats,input-check,line-sender,state}.test.ts",
     "cli/{catalogue,lock,redis-program,roles,test-programs}.test.ts",
@@ -90,6 +90,7 @@ export const filesOf = (group: Group): string[] => globSync([...groups[group]], 
 
 /** These start first: they take longest. Those that mostly wait stand between those that work. */
 const longest = [
+  "types.test.ts",
   "e2e/idle.test.ts",
   "e2e/failover.test.ts",
   "groups/control.ts",
