@@ -119,7 +119,7 @@ class SteppedReader {
   #stepped(): Redis {
     return new Proxy(redis, {
       get: (target, name: keyof Redis) => {
-        if (name === "on" || name === "off") return () => undefined;
+        if (name === "on" || name === "off" || name === "disconnect") return () => undefined;
         return (...args: unknown[]) => {
           if (name === "xreadgroup") args = unblocked(args, 2);
           if (name === "xautoclaim") args[3] = 0;
@@ -386,6 +386,7 @@ test("readers that are gone are forgotten", async () => {
     get: (target, name: keyof Redis) => {
       const command = (target[name] as (...args: unknown[]) => unknown).bind(target);
       if (name === "xreadgroup") return (...args: unknown[]) => command(...unblocked(args, 50));
+      if (name === "disconnect") return () => undefined;
       if (name !== "xinfo") return command;
       return async (...args: [string, string]) =>
         ((await target.xinfo(...(args as ["GROUPS", string]))) as unknown[][]).map((fields) =>

@@ -29,7 +29,7 @@ import {
 } from "../bounds.ts";
 
 export interface LedgerReaderOptions {
-  /** A connection of its own with the purpose `patient`, because reads block. */
+  /** A connection of its own with the purpose `patient`, because reads block; `close` closes it. */
   redis: Redis;
   /** A connection of the purpose `request`. */
   commands: Redis;
@@ -47,8 +47,8 @@ const group = "ledger";
 export class LedgerReader {
   readonly #options: LedgerReaderOptions;
   readonly #consumer = randomUUID();
+  readonly #closing = new AbortController();
   readonly #outage: OutageLog;
-  #isClosed = false;
   #isAbandoned = false;
   #running: Promise<void> | undefined;
   #tidiedAt = 0;
@@ -93,8 +93,11 @@ export class LedgerReader {
 
   /** Stops after the entries that were read are in the database. */
   async close(): Promise<void> {
-    this.#isClosed = true;
-    this.#options.redis.off("ready", this.#reconnected);
+    const { redis } = this.#options;
+    this.#closing.abort();
+    redis.off("ready", this.#reconnected);
+    // Ends a read that waits for new entries.
+    redis.disconnect();
     // While Redis is away a read never settles, not even when its connection is closed.
     const giveUp = new AbortController();
     await Promise.race([this.#running, delay(2 * readBlockMs, undefined, { signal: giveUp.signal })]);
@@ -107,8 +110,9 @@ export class LedgerReader {
   };
 
   async #run(): Promise<void> {
+    const { signal } = this.#closing;
     let isReplayed = false;
-    while (!this.#isClosed) {
+    while (!signal.aborted) {
       try {
         if (!isReplayed) await this.#replay();
         isReplayed = true;
@@ -117,16 +121,22 @@ export class LedgerReader {
         if (this.#options.clock.epoch() - this.#tidiedAt > tidyEveryMs) await this.#tidy();
         this.#outage.worked();
       } catch (error) {
-        if (this.#isClosed) return;
+        if (signal.aborted) break;
         this.#tidiedAt = 0;
         if ((error as Error).message.startsWith("NOGROUP")) {
           isReplayed = false;
           continue;
         }
         this.#outage.failed(error);
-        await delay(retryMs);
+        await this.#pause(retryMs);
       }
     }
+    await this.#readDelivered().catch(() => undefined);
+  }
+
+  /** `close` ends it early. */
+  #pause(ms: number): Promise<void> {
+    return delay(ms, undefined, { signal: this.#closing.signal }).catch(() => undefined);
   }
 
   /** Everything that was ever delivered and that the stream still has. */
@@ -148,16 +158,16 @@ export class LedgerReader {
   async #readNew(): Promise<void> {
     const { clock } = this.#options;
     const [startedAt, since] = [clock.epoch(), clock.now()];
-    const count = await this.#read(">");
+    const count = await this.#read(this.#options.redis, ">");
     this.#readAt = this.#options.clock.epoch();
     if (count === entriesReadMax) return;
     this.#caughtUpAt = startedAt;
-    if (count > 0) await delay(Math.max(0, since + readEveryMs - clock.now()));
+    if (count > 0) await this.#pause(Math.max(0, since + readEveryMs - clock.now()));
   }
 
   /** Stores and confirms what Redis delivers from this id on. Resolves to the number of entries. */
-  async #read(from: ">" | "0"): Promise<number> {
-    const { redis, keyspace } = this.#options;
+  async #read(redis: Redis, from: ">" | "0"): Promise<number> {
+    const { keyspace } = this.#options;
     const read = (await redis.xreadgroup(
       "GROUP",
       group,
@@ -184,14 +194,19 @@ export class LedgerReader {
     await commands.xack(keyspace.usage, group, ...entries.map(([id]) => id));
   }
 
+  /** Reads again what Redis delivered to this reader over a connection that broke or was closed. */
+  async #readDelivered(): Promise<void> {
+    while ((await this.#read(this.#options.commands, "0")) > 0);
+  }
+
   /**
-   * Reads again what Redis delivered to this reader over a connection that broke, takes over the
-   * entries of dead readers, and removes what everybody has confirmed a while ago.
+   * Takes over the entries of lost connections and of dead readers, and removes what everybody has
+   * confirmed a while ago.
    */
   async #tidy(): Promise<void> {
     const { commands, keyspace } = this.#options;
     this.#tidiedAt = this.#options.clock.epoch();
-    while ((await this.#read("0")) > 0);
+    await this.#readDelivered();
     const [, claimed] = (await commands.xautoclaim(
       keyspace.usage,
       group,
