@@ -39,6 +39,11 @@ export class PeriodicTask {
     }
   }
 
+  /** Resolves at the end of the run that has begun, if any. */
+  idle(): Promise<void> {
+    return this.#running ?? Promise.resolve();
+  }
+
   /** Ends the repetition. A run that has begun goes on. */
   close(): void {
     clearInterval(this.#timer);

@@ -101,7 +101,7 @@ export class BatchRunner {
   /** There is more to do: a batch was created, or lines are missing. */
   readonly wake = (): void => {
     this.#isWoken = true;
-    void this.#main.run();
+    if (!this.#isClosing) void this.#main.run();
   };
 
   /** Lets running lines end, if they do so in time. */
@@ -113,6 +113,8 @@ export class BatchRunner {
       for (const run of this.#runs.keys()) run.end();
     }, lineDrainMs);
     const chunks = [...this.#runs.keys()].map(({ chunk }) => chunk);
+    // The task first: it may be taking a batch.
+    await this.#main.idle();
     await Promise.all([...this.#runs.values(), ...this.#batches.values()]);
     clearTimeout(timer);
     await releaseChunks(this.#options.database, chunks).catch(() => undefined);
@@ -153,6 +155,7 @@ export class BatchRunner {
       const paused = [...this.#pauses].filter(([, { until }]) => until > now).map(([id]) => id);
       const claim = await claimChunk(this.#options.database, paused, new Date(this.#options.clock.epoch()));
       if (claim === undefined) return;
+      if (this.#isClosing) return await releaseChunks(this.#options.database, [claim.chunk]);
       const pause = this.#pauses.get(claim.batch.id) ?? { until: Number.NEGATIVE_INFINITY };
       this.#pauses.set(claim.batch.id, pause);
       const run = new ChunkRun(

@@ -110,6 +110,8 @@ export class Webhooks {
     this.#isClosing = true;
     for (const task of this.#tasks) task.close();
     await this.#agent.destroy();
+    // It may be beginning deliveries.
+    await this.#main.idle();
     await this.idle();
   }
 

@@ -14,6 +14,7 @@ import type { BatchContext } from "../../../apps/control/batches/context.ts";
 import type { NewFile } from "../../../apps/control/batches/ports.ts";
 import { inputRunsMax } from "../../../apps/control/bounds.ts";
 import type { Database } from "../../../apps/control/database/database.ts";
+import { until } from "../../support/time.ts";
 import { onPostgres } from "../databases.ts";
 import {
   addAccount,
@@ -68,6 +69,27 @@ async function runToEnd(context: BatchContext) {
     await runner.close();
   }
 }
+
+onPostgres("a runner that closes while it takes a chunk gives it back, and sends nothing", async (database) => {
+  const { context } = await acceptedBatch(database);
+  let closed: Promise<void> | undefined;
+  let sends = 0;
+  /** Looked at just before a chunk is taken. */
+  const epoch = () => {
+    closed ??= runner.close();
+    return context.clock.epoch();
+  };
+  const runner = startRunner({ ...context, clock: { ...context.clock, epoch } }, async () => {
+    sends++;
+    return answerOf(200, {});
+  });
+  runner.wake();
+  const chunkOf = () => database.selectFrom("batch_chunks").selectAll().where("place", "=", 0).executeTakeFirst();
+  await until("a chunk was taken", async () => (await chunkOf())?.runs === 1);
+  await closed;
+  assert.equal((await chunkOf())?.lease_until, null);
+  assert.equal(sends, 0);
+});
 
 onPostgres("requests that have not run yet are not lost", async (database) => {
   const { context, batch } = await acceptedBatch(database);
