@@ -3,7 +3,8 @@ import { formFieldsMax } from "./bounds.ts";
 
 /** Rejects if the bytes are not a form, or have too many fields. */
 export async function formOf(bytes: Buffer, contentType: string): Promise<FormData> {
-  const mark = markOf(contentType);
+  const boundary = /;\s*boundary=(?:"([^"]+)"|([^\s;]+))/i.exec(contentType);
+  const mark = `--${boundary?.[1] ?? boundary?.[2] ?? ""}`;
   let fields = 0;
   for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at + mark.length))
     if (++fields > formFieldsMax + 1) throw new RangeError("too many fields");
@@ -26,18 +27,3 @@ export const flagIn = (text: string): boolean | string => flags.get(text.toLower
 /** The decimal number that a field spells, also between spaces, or its text. */
 export const numberIn = (text: string): number | string =>
   /^\s{0,9}[+-]?(?:\d{1,20}\.?\d{0,20}|\.\d{1,20})(?:e[+-]?\d{1,3})?\s{0,9}$/i.test(text) ? Number(text) : text;
-
-/** The bytes of a form with one more field, the last. Bytes that are not a form stay unchanged. */
-export function withField(bytes: Buffer, contentType: string, name: string, value: string): Buffer {
-  const mark = markOf(contentType);
-  const end = bytes.lastIndexOf(`${mark}--`);
-  if (end < 0) return bytes;
-  const field = Buffer.from(`${mark}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`);
-  return Buffer.concat([bytes.subarray(0, end), field, bytes.subarray(end)]);
-}
-
-/** The bytes at which each part of a form begins. */
-function markOf(contentType: string): string {
-  const boundary = /;\s*boundary=(?:"([^"]+)"|([^\s;]+))/i.exec(contentType);
-  return `--${boundary?.[1] ?? boundary?.[2] ?? ""}`;
-}

@@ -180,6 +180,11 @@ test("a faulty upload is refused, and nothing is left of it", async () => {
     return form;
   };
   const file = new Blob(["x"]);
+  const twice = (name: string, value: string | Blob) => {
+    const form = formOf({ purpose: "batch", file });
+    form.append(name, value as Blob);
+    return form;
+  };
   const multipart = { "content-type": "multipart/form-data; boundary=b" };
   const cases: [body: FormData | string, status: number, param: string | null, headers?: Record<string, string>][] = [
     [formOf({ purpose: "batch" }), 400, "file"],
@@ -197,6 +202,8 @@ test("a faulty upload is refused, and nothing is left of it", async () => {
       "expires_after",
     ],
     [formOf({ purpose: "x".repeat(10_000), file }), 400, null],
+    [twice("purpose", "user_data"), 400, null],
+    [twice("file", file), 400, null],
     [formOf({ purpose: "batch", file: new Blob([randomBytes(13 * mebibyte)]) }), 413, null],
     ["{}", 400, null, { "content-type": "application/json" }],
     ["x", 400, null, { "content-type": "multipart/form-data" }],

@@ -66,6 +66,23 @@ onPostgres("a field that a call does not have is named", async (database) => {
   assert.deepEqual([body.field, body.detail], ["colour", "colour is no field of this call."]);
 });
 
+onPostgres("a member that a body has twice is refused, at any depth", async (database) => {
+  await using api = await startApi(database);
+  const post = (body: string) => api.call(operator, "POST", "/accounts", body, { "content-type": "application/json" });
+  for (const [body, name] of [
+    ['{"name":"a","name":"b"}', "name"],
+    ['{"name":"a","n\\u0061me":"b"}', "name"],
+    ['{"name":"a","more":[{"x":1,"x":2}]}', "x"],
+  ] as const) {
+    const answer = await post(body);
+    assert.equal(answer.status, 400);
+    assert.match(answer.body.detail, new RegExp(`'${name}' twice`));
+  }
+  const deep = await post(`{"name":${"[".repeat(100_000)}${"]".repeat(100_000)}}`);
+  assert.deepEqual([deep.status, deep.body.detail], [400, "The body is nested more than 200 levels deep."]);
+  assert.equal((await post('\ufeff{"name":"with a byte order mark"}')).status, 201);
+});
+
 onPostgres("an address that cannot be read gets problem details too", async (database) => {
   await using api = await startApi(database);
   for (const path of ["/keys/%zz", `/keys/${"a".repeat(300)}`]) {

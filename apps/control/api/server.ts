@@ -16,6 +16,7 @@ import type { Operation } from "#api/operation.ts";
 import { operations } from "#api/operations.ts";
 import type { Clock } from "#service/clock.ts";
 import { callerOf, TokenBuckets } from "#service/token-buckets.ts";
+import { faultMessageOf, parseWithin, requestBounds } from "#wire/json/bounds.ts";
 import { bodyBytesMax, callersMax, publicSeconds } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import { type Actor, scopeOf } from "./actor.ts";
@@ -85,7 +86,7 @@ export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
       options.log.error({ err: error, path: request.routeOptions.url }, "an API call failed");
     return sendFault(fault, reply);
   });
-  takeEmptyBodies(server);
+  addBodyParsers(server);
   const page = options.console && (await addConsole(server, options.console));
   server.setNotFoundHandler((request, reply) => {
     if (page?.(request, reply)) return;
@@ -119,12 +120,21 @@ export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
   return server;
 }
 
-/** An empty body counts as none, whatever its type: many programs send one with each call. */
-function takeEmptyBodies(server: FastifyInstance): void {
+/**
+ * An empty body counts as none, whatever its type: many programs send one with each call. A body
+ * that parsers read differently is refused.
+ */
+function addBodyParsers(server: FastifyInstance): void {
   const parseJson = server.getDefaultJsonParser("error", "error");
   server.removeAllContentTypeParsers();
   server.addContentTypeParser<string>("application/json", { parseAs: "string" }, (request, body, done) =>
-    body === "" ? done(null) : parseJson(request, body, done),
+    body === ""
+      ? done(null)
+      : parseJson(request, body, (error, value) => {
+          if (error) return done(error);
+          const read = parseWithin(Buffer.from(body.replace(/^\ufeff/, "")), requestBounds);
+          done("value" in read ? null : new Fault("invalid", faultMessageOf(read)), value);
+        }),
   );
   server.addContentTypeParser<string>("*", { parseAs: "string" }, (_request, body, done) =>
     done(body === "" ? null : notJson()),

@@ -2,13 +2,13 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { batchEndpoints } from "#api/vocabulary.ts";
 import type { Failure } from "#dialects/errors.ts";
-import { boundedBytes } from "#wire/bounded-bytes.ts";
-import { parsedObject, plainObjectOf, textOf } from "#wire/json/parse.ts";
+import { plainObjectOf, textOf } from "#wire/json/parse.ts";
 import { batchBodyBytesMax, batchesShownDefault, batchesShownMax, batchWindowMs } from "../bounds.ts";
 import { newIdOf } from "../files/file-store.ts";
 import { tokenOf } from "../files/openai-files.ts";
 import { isStorable } from "../internal/form.ts";
 import { sendFailure } from "../internal/internal-server.ts";
+import { readJsonObject } from "../internal/json-body.ts";
 import { cancelBatch } from "./batch-rows.ts";
 import { type BatchView, createBatch, findBatch, listBatches } from "./batch-views.ts";
 import type { BatchService } from "./context.ts";
@@ -70,9 +70,9 @@ export function addOpenAiBatchRoutes(server: FastifyInstance, service: BatchServ
 
 async function create(service: BatchService, request: FastifyRequest, id: string): Promise<Failure | undefined> {
   const { account, key } = request.claims;
-  const bytes = await boundedBytes((request.body ?? []) as AsyncIterable<Buffer>, batchBodyBytesMax);
-  const body = bytes && parsedObject(bytes);
-  if (body === undefined) return invalid("The body must be a JSON object.", "body");
+  const read = await readJsonObject(request, batchBodyBytesMax);
+  if ("failure" in read) return read.failure;
+  const body = read.value;
   const { input_file_id: fileId, endpoint, completion_window: window, metadata = null } = body;
   const path = batchEndpoints.find((one) => one === endpoint || one === `/v1${endpoint}`);
   if (path === undefined) return invalid(`'endpoint' must be one of ${batchEndpoints.join(", ")}.`, "endpoint");

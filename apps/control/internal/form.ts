@@ -4,6 +4,7 @@ import { pipeline } from "node:stream/promises";
 import { Busboy } from "@fastify/busboy";
 import type { FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
+import { faultMessageOf } from "#wire/json/bounds.ts";
 import { fileNameMax, formFieldBytesMax, formFieldsMax, mediaTypeMax } from "../bounds.ts";
 
 interface FormFile {
@@ -34,11 +35,13 @@ export async function readForm(
   // `pipeline` reports the first error; later ones have no listener.
   parser.on("error", () => undefined);
   parser.on("field", (name, value, _isNameCut, isValueCut) => {
-    if (isValueCut) ending.abort(new Unreadable(`The form's field '${name}' is too long.`));
+    if (fields.has(name)) ending.abort(new Unreadable(faultMessageOf({ repeated: name })));
+    else if (isValueCut) ending.abort(new Unreadable(`The form's field '${name}' is too long.`));
     else fields.set(name, value);
   });
   parser.on("file", (field, bytes, name, _encoding, mediaType) => {
     bytes.on("error", () => ending.abort(new Unreadable(notAForm.message)));
+    if (field === fileField && file !== undefined) ending.abort(new Unreadable(faultMessageOf({ repeated: field })));
     if (field !== fileField || file !== undefined) return void bytes.resume();
     const stored = store(bytes);
     stored.then(

@@ -7,6 +7,7 @@ import { invalidFieldOf, type ValidationFault } from "#dialects/request-schema/i
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { OperatorControl } from "#service/operator-controls.ts";
+import { printable } from "#wire/json/bounds.ts";
 import type { Capacity, Claim, Shortage } from "./capacity.ts";
 import type { IngressConfig } from "./config.ts";
 import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
@@ -260,5 +261,3 @@ function meantPathOf(path: string, isServed: (url: string) => boolean): string |
     ? meant
     : undefined;
 }
-
-export const printable = (path: string) => path.slice(0, 200).replaceAll(/[^\x20-\x7e]/g, "?");

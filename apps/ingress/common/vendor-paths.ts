@@ -11,7 +11,7 @@
  * - LiteLLM, which has most endpoints without their version, too:
  *   https://github.com/BerriAI/litellm/blob/main/litellm/proxy/_types.py (LiteLLMRoutes)
  */
-import { isJsonType, withField } from "#wire/form.ts";
+import { isJsonType } from "#wire/form.ts";
 import { jsonBytesOf } from "#wire/json/parse.ts";
 import { withMembers, withValues } from "#wire/json/spans.ts";
 
@@ -83,12 +83,10 @@ export function azurePathOf(path: string): { meant: string; served: string } | u
 
 /**
  * The body of a request whose path was rewritten, as the path's endpoint expects it. All other
- * bytes stay unchanged. `formType` is the content type of a form; other bodies are JSON. The last
- * of a form's models counts.
+ * bytes stay unchanged, and forms as a whole: `formType` is their content type.
  */
 export function servedBodyOf(bytes: Buffer, { model }: ServedPath, formType?: string): Buffer {
-  if (formType !== undefined && !isJsonType(formType))
-    return model === undefined ? bytes : withField(bytes, formType, "model", model);
+  if (formType !== undefined && !isJsonType(formType)) return bytes;
   const bare = withMembers(bytes, "anthropic_version", () => undefined);
   return model === undefined ? bare : withValues(bare, { model: jsonBytesOf(model) });
 }

@@ -225,8 +225,8 @@ export function nameOf({ headers }: FastifyRequest): Result<string | undefined> 
  * A hash of the path and the body. A form's boundary is left out, for it differs each time the form
  * is sent.
  */
-export function fingerprintOf({ url, bytes, headers }: FastifyRequest): string {
-  const hash = createHash("sha256").update(`${url}\n`);
+export function fingerprintOf({ originalUrl, bytes, headers }: FastifyRequest): string {
+  const hash = createHash("sha256").update(`${originalUrl}\n`);
   const boundary = /boundary="?([^";]+)/.exec(headers["content-type"] ?? "")?.[1];
   if (boundary === undefined) return hash.update(bytes).digest("hex");
   // The form was parsed before, so the number of its marks is bounded like its fields.

@@ -9,7 +9,7 @@ import { bodyReadAtOnceBytesMax, bodyReadTimeoutMs } from "../common/bounds.ts";
 import { endpoints, nameOf, type ServedEndpoint } from "../common/endpoints.ts";
 import { tooLarge } from "../common/failures.ts";
 import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
-import { checkBody, type ReadBody, readForm, readJson } from "./body.ts";
+import { checkBody, type FormSource, type ReadBody, readForm, readJson } from "./body.ts";
 import type { BodyAnswer, BodyTask } from "./body-thread.ts";
 import { type InteractionRequest, readInteraction } from "./interactions.ts";
 import { type ModelPath, type OllamaRequest, readOllamaRequest } from "./ollama.ts";
@@ -42,22 +42,22 @@ export class BodyReader {
   );
 
   /**
-   * Reads the body of a request to this endpoint; of a large one only its settings. `contentType`
-   * is given for a form. Keys share the time of the threads.
+   * Reads the body of a request to this endpoint; of a large one only its settings. Keys share the
+   * time of the threads.
    */
   read(
     endpoint: ServedEndpoint,
     bytes: Buffer,
-    { key, contentType }: { key: string; contentType?: string | undefined },
+    { key, form }: { key: string; form?: FormSource | undefined },
   ): Result<ReadBody> | Promise<Result<ReadBody>> {
     const { bodyBytesMax = Number.POSITIVE_INFINITY } = endpoint;
     if (bytes.length > bodyBytesMax) return new Refusal(tooLarge(bodyBytesMax));
     if (!isReadAtOnce(bytes))
-      return this.#inThread((copy) => ({ kind: "body", bytes: copy, endpoint: nameOf(endpoint), contentType }), bytes, {
+      return this.#inThread((copy) => ({ kind: "body", bytes: copy, endpoint: nameOf(endpoint), form }), bytes, {
         key,
       }) as Promise<Result<ReadBody>>;
     const checked = (read: Result<unknown>) => (read instanceof Refusal ? read : checkBody(endpoint, read));
-    return contentType === undefined ? checked(readJson(bytes)) : readForm(endpoint, bytes, contentType).then(checked);
+    return form === undefined ? checked(readJson(bytes)) : readForm(endpoint, bytes, form).then(checked);
   }
 
   /** Reads a request of Ollama's clients, and translates it. */

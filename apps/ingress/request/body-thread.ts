@@ -5,14 +5,14 @@ import { operations } from "#operations/operations.ts";
 import { bufferOf, type Sent, serveTasks } from "#service/task-thread.ts";
 import { endpoints, type ServedEndpoint } from "../common/endpoints.ts";
 import { Refusal, type Result } from "../common/refusal.ts";
-import { checkBody, type ReadBody, readForm, readJson, settingsOf } from "./body.ts";
+import { checkBody, type FormSource, type ReadBody, readForm, readJson, settingsOf } from "./body.ts";
 import { type InteractionRequest, readInteraction } from "./interactions.ts";
 import { type ModelPath, type OllamaRequest, readOllamaRequest } from "./ollama.ts";
 import { openerToKeep } from "./session.ts";
 import { type CallerFrame, callerFrameOf } from "./socket-frame.ts";
 
 export type BodyTask =
-  | { kind: "body"; bytes: Uint8Array; endpoint: string; contentType: string | undefined }
+  | { kind: "body"; bytes: Uint8Array; endpoint: string; form: FormSource | undefined }
   | { kind: "frame"; bytes: Uint8Array }
   | { kind: "interaction"; bytes: Uint8Array }
   | { kind: "ollama"; bytes: Uint8Array; path: ModelPath };
@@ -33,7 +33,7 @@ async function answerOf(task: BodyTask): Promise<Result<BodyAnswer>> {
   if (task.kind === "interaction") return readInteraction(bytes);
   if (task.kind === "ollama") return readOllamaRequest(task.path, bytes);
   const endpoint = endpoints.get(task.endpoint) as ServedEndpoint;
-  const read = task.contentType === undefined ? readJson(bytes) : await readForm(endpoint, bytes, task.contentType);
+  const read = task.form === undefined ? readJson(bytes) : await readForm(endpoint, bytes, task.form);
   const checked: Result<ReadBody> = read instanceof Refusal ? read : checkBody(endpoint, read);
   if (checked instanceof Refusal) return checked;
   const opener = operations[endpoint.operation].cachesPrompts ? openerToKeep(checked.body) : undefined;

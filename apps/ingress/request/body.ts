@@ -10,23 +10,14 @@ import type { Demand } from "#operations/demand.ts";
 import { operations } from "#operations/operations.ts";
 import { formFieldsMax } from "#wire/bounds.ts";
 import { formOf, isJsonType } from "#wire/form.ts";
-import { type JsonBounds, parseWithin, requestBounds } from "#wire/json/bounds.ts";
+import { faultMessageOf, parseWithin, requestBounds } from "#wire/json/bounds.ts";
 import { objectOf } from "#wire/json/parse.ts";
 import { bodyFieldsMax, settingElementsMax, settingLengthMax, settingMembersMax } from "../common/bounds.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
-import { printable, unsupportedMediaType } from "../common/failures.ts";
+import { unsupportedMediaType } from "../common/failures.ts";
 import { Refusal, type Result, refusalOf } from "../common/refusal.ts";
 import type { Opener } from "./session.ts";
 import { faultIn } from "./validation.ts";
-
-const boundMessages: Record<keyof JsonBounds, string> = {
-  depthMax: `The body is nested more than ${requestBounds.depthMax} levels deep.`,
-  containersMax: `The body holds more than ${requestBounds.containersMax} objects and arrays.`,
-  membersMax: `The objects of the body hold more than ${requestBounds.membersMax} members together.`,
-  valuesMax: `The body holds more than ${requestBounds.valuesMax} values.`,
-};
-
-const repeatedMessageOf = (name: string) => `The body has '${printable(name)}' twice in the same place. Send it once.`;
 
 export type Body = Record<string, unknown>;
 
@@ -49,8 +40,7 @@ export function readJson(bytes: Buffer): Result<unknown> {
   if (!isUtf8(bytes)) return refusalOf("The body is not valid UTF-8.");
   try {
     const read = parseWithin(bytes, requestBounds);
-    if ("broken" in read) return refusalOf(boundMessages[read.broken]);
-    return "repeated" in read ? refusalOf(repeatedMessageOf(read.repeated)) : read.value;
+    return "value" in read ? read.value : refusalOf(faultMessageOf(read));
   } catch (error) {
     const place = /at position \d+/.exec((error as Error).message)?.[0];
     return refusalOf(`The body is not valid JSON${place === undefined ? "" : ` (${place})`}.`);
@@ -65,11 +55,17 @@ export function readObject(bytes: Buffer, schema: object): Result<Body> {
   return fault === undefined ? (read as Body) : new Refusal(fault);
 }
 
+export interface FormSource {
+  contentType: string;
+  /** The model that the path names; it replaces the form's. */
+  model?: string | undefined;
+}
+
 /** Parses a form, or JSON in its place, to the values that the endpoint's schema describes. */
 export async function readForm(
   { operation }: ServedEndpoint,
   bytes: Buffer,
-  contentType: string,
+  { contentType, model }: FormSource,
 ): Promise<Result<Body>> {
   try {
     const { formValuesOf, formOfJson } = operations[operation];
@@ -78,11 +74,14 @@ export async function readForm(
     if (json !== undefined && formOfJson === undefined) return new Refusal(unsupportedMediaType);
     const form = json === undefined ? await formOf(bytes, contentType) : formOfJson?.(objectOf(json));
     const values = (form && (await formValuesOf?.(form))) ?? {};
-    // The gateway writes the model itself.
-    const isSingle = (name: string) => name !== "model" && !name.endsWith("[]") && !Array.isArray(values[name]);
-    const names = [...(form?.keys() ?? [])].filter(isSingle);
-    const repeated = names.find((name, place) => names.indexOf(name) < place);
-    return repeated === undefined ? values : refusalOf(repeatedMessageOf(repeated), repeated);
+    const names = [...(form?.keys() ?? [])];
+    const repeated = names.find(
+      (name, place) =>
+        !(name.endsWith("[]") || Array.isArray(values[name])) &&
+        (names.indexOf(name) < place || names.includes(`${name}[]`)),
+    );
+    if (repeated !== undefined) return refusalOf(faultMessageOf({ repeated }), repeated);
+    return model === undefined ? values : { ...values, model };
   } catch (error) {
     if (error instanceof FieldRefusal) return refusalOf(error.message, error.param);
     return refusalOf(`The body is not a valid form (multipart/form-data), or has more than ${formFieldsMax} fields.`);

@@ -9,6 +9,7 @@ import type { ConversationDialect } from "#dialects/dialect.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { isForm } from "#operations/operations.ts";
+import { printable } from "#wire/json/bounds.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { GenerationRequest } from "../admission/generation-request.ts";
 import type { DetachedGenerations } from "../background/detached.ts";
@@ -22,7 +23,7 @@ import {
   responses,
   type ServedEndpoint,
 } from "../common/endpoints.ts";
-import { pathNotFoundOf, printable } from "../common/failures.ts";
+import { pathNotFoundOf } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
 import { invalidRequest, Refusal, type Result, valueOrThrow } from "../common/refusal.ts";
 import { unsupportedPartOf } from "../common/unsupported-paths.ts";
@@ -169,7 +170,8 @@ export class GenerationRoutes {
     reply: FastifyReply,
     { endpoint, contentType, call }: Omit<Post, "resolved"> & { contentType: string | undefined },
   ): Promise<void> | undefined {
-    const read = this.#options.reader.read(endpoint, request.bytes, { key: request.caller.id, contentType });
+    const form = contentType === undefined ? undefined : { contentType, model: call?.model };
+    const read = this.#options.reader.read(endpoint, request.bytes, { key: request.caller.id, form });
     const resolved = this.#options.storing.resolve(request, endpoint, request.bytes, read);
     const begin = (result: Result<ResolvedBody>) => {
       const body = valueOrThrow(result);

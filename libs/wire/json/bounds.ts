@@ -78,14 +78,29 @@ export function membersWithin(
   return members;
 }
 
+/** The text of a name in ASCII, without control characters. */
+export const printable = (name: string) => name.slice(0, 200).replaceAll(/[^\x20-\x7e]/g, "?");
+
+const boundMessages: Record<keyof JsonBounds, string> = {
+  depthMax: `The body is nested more than ${requestBounds.depthMax} levels deep.`,
+  containersMax: `The body holds more than ${requestBounds.containersMax} objects and arrays.`,
+  membersMax: `The objects of the body hold more than ${requestBounds.membersMax} members together.`,
+  valuesMax: `The body holds more than ${requestBounds.valuesMax} values.`,
+};
+
+export type JsonFault = { broken: keyof JsonBounds } | { repeated: string };
+
+/** For the sender of a body with `requestBounds`, also of a form that has a field twice. */
+export const faultMessageOf = (fault: JsonFault) =>
+  "broken" in fault
+    ? boundMessages[fault.broken]
+    : `The body has '${printable(fault.repeated)}' twice in the same place. Send it once.`;
+
 /**
  * Parses JSON that every parser reads alike. Otherwise: the first bound that the bytes exceed, or
  * the name of a member that one object has twice. Throws for bytes that are not JSON.
  */
-export function parseWithin(
-  bytes: Buffer,
-  bounds: JsonBounds,
-): { value: unknown } | { broken: keyof JsonBounds } | { repeated: string } {
+export function parseWithin(bytes: Buffer, bounds: JsonBounds): { value: unknown } | JsonFault {
   const members = membersWithin(bytes, bounds);
   if (typeof members === "string") return { broken: members };
   const value = parseJson(bytes);

@@ -10,10 +10,13 @@ import { realtimeApis } from "../../../apps/ingress/websocket/realtime/session-a
 const reader = new BodyReader();
 after(() => reader.close());
 
-const read = (name: string, bytes: Buffer, contentType?: string) => {
+const read = (name: string, bytes: Buffer, contentType?: string, model?: string) => {
   const endpoint = endpoints.get(name);
   assert.ok(endpoint !== undefined);
-  return reader.read(endpoint, bytes, { key: "k", contentType });
+  return reader.read(endpoint, bytes, {
+    key: "k",
+    form: contentType === undefined ? undefined : { contentType, model },
+  });
 };
 
 const refusedFor = (value: unknown, message: RegExp) => {
@@ -80,10 +83,14 @@ test("a field that a form has twice is refused unless it is a list", async () =>
   ];
   for (const [name, fields, repeated] of [
     ["/v1/images/edits", [...edit, ["n", "9"], ["n", "1"]], "n"],
-    ["/v1/images/edits", [...edit, ["model", "other"]], undefined],
+    ["/v1/images/edits", [...edit, ["model", "other"]], "model"],
+    ["/v1/images/edits", [...edit, ["prompt[]", "other"]], "prompt"],
+    ["/v1/images/edits", [...edit, ["mask", image], ["mask", image]], "mask"],
     ["/v1/images/edits", [...edit, ["image", image]], undefined],
     ["/v1/images/edits", [...edit.slice(0, 2), ["image[]", image], ["image[]", image]], undefined],
     ["/v1/audio/transcriptions", [...speech, ["stream", "true"], ["stream", "false"]], "stream"],
+    ["/v1/audio/transcriptions", [...speech, ["model", "other"]], "model"],
+    ["/v1/audio/translations", [...speech, ["response_format", "srt"], ["response_format", "text"]], "response_format"],
     ["/v1/audio/transcriptions", [...speech, ["include", "logprobs"], ["include", "logprobs"]], undefined],
     [
       "/v1/audio/transcriptions",
@@ -96,6 +103,18 @@ test("a field that a form has twice is refused unless it is a list", async () =>
       assert.ok(!(result instanceof Refusal), result instanceof Refusal ? result.message : "");
     else refusedFor(result, new RegExp(`'${repeated}' twice`));
   }
+});
+
+test("the model of the path replaces the form's", async () => {
+  const fields: [string, string | File][] = [["file", new File(["x"], "a.mp3")]];
+  for (const more of [[], [["model", "m"]]] as [string, string][][]) {
+    const [bytes, contentType] = await formOf([...fields, ...more]);
+    const result = await read("/v1/audio/transcriptions", bytes, contentType, "deployed");
+    assert.ok(!(result instanceof Refusal));
+    assert.equal(result.body.model, "deployed");
+  }
+  const twice = await formOf([...fields, ["model", "m"], ["model", "n"]]);
+  refusedFor(await read("/v1/audio/transcriptions", ...twice, "deployed"), /'model' twice/);
 });
 
 const [openai, gemini] = realtimeApis;
