@@ -48,6 +48,10 @@ export function isOffered({ requires }: { requires?: string | undefined }, envir
   return requires === undefined || isConfigured(requires, environment);
 }
 
+/** Parameters of a query that usually have a secret. */
+const secretName =
+  /(?:key|token|secret|signature|passw(?:or)?d|credentials?|auth(?:orization)?)$|^(?:sig|code|pass|pwd|jwt)$/i;
+
 /**
  * Explains why a text is not a base URL; undefined if it is one. The explanation omits the text,
  * which may contain a password.
@@ -58,6 +62,8 @@ export function baseUrlFaultOf(text: string, mayHaveQuery: boolean): string | un
   if (url.protocol !== "http:" && url.protocol !== "https:")
     return `the scheme must be http or https, not ${url.protocol.slice(0, -1)}`;
   if (hasCredentials(url)) return "must not contain a user name or password; use `credential` instead";
+  if (url.searchParams.keys().some((name) => secretName.test(name)))
+    return "the query must not contain a credential; use `credential` instead";
   if (text.includes("#")) return "must not have a fragment";
   if (text.includes("?") && !mayHaveQuery) return "must not have a query";
   if ((text.split("?", 1)[0] as string).endsWith("/")) return "must not end in a slash";

@@ -230,7 +230,7 @@ const upstream = Type.Object(
         "Further dialects that the upstream serves at the same address. Requests in one of them are forwarded without translation.",
     }),
     baseUrl: url(
-      `The part of the address that all paths share, without a trailing slash. A query such as "?api-version=2024-10-21" is sent with every request. May contain "\${NAME}" and "\${NAME:-default}" from the environment.`,
+      `The part of the address that all paths share, without a trailing slash. A query such as "?api-version=2024-10-21" is sent with every request, and has no credential. May contain "\${NAME}" and "\${NAME:-default}" from the environment.`,
     ),
     credential: Type.Optional(
       credentialName(

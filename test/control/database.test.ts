@@ -62,10 +62,11 @@ test("a second process cannot open the embedded database, and says who has it", 
 
 test("a database that is away or refuses is a startup error in one line, without the password", async () => {
   const unreachable = "postgres://sluice:secret-word@127.0.0.1:1/sluice";
-  for (const url of [unreachable, (await server.createDatabase()).replace(/\/test_\d+/, "/missing")])
+  const invalid = "postgres://sluice:secret-word@host:port/sluice";
+  for (const url of [unreachable, invalid, (await server.createDatabase()).replace(/\/test_\d+/, "/missing")])
     await assert.rejects(openDatabase({ url, directory }), (error: Error) => {
       assert.ok(error instanceof StartupFault, error.message);
-      assert.match(error.message, /^the database cannot be used: .+/);
+      assert.match(error.message, /^the database of DATABASE_URL cannot be used: .+/);
       assert.ok(!error.message.includes("secret-word") && !error.message.includes("\n"));
       return true;
     });

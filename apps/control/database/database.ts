@@ -36,7 +36,8 @@ export async function openDatabase(options: { url: string | undefined; directory
   try {
     await migrate(database);
   } catch (error) {
-    throw new StartupFault(`the database cannot be used: ${(error as Error).message.split("\n", 1)[0]}`);
+    const place = url === undefined ? `in ${options.directory}` : "of DATABASE_URL";
+    throw new StartupFault(`the database ${place} cannot be used: ${(error as Error).message.split("\n", 1)[0]}`);
   }
   const resources = opened.move();
   return {

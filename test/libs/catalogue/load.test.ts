@@ -560,6 +560,12 @@ const faults: Fault[] = [
     to: "https://me:hunter2@api",
     message: "4:44: upstreams.openai.baseUrl: must not contain a user name or password; use `credential` instead",
   },
+  ...["key=hunter2", "api-version=1&Subscription-Key=hunter2", "access_token=hunter2", "sig=hunter2"].map((query) => ({
+    name: `a credential in the query ${query}`,
+    from: "https://api.example/v1",
+    to: `https://api.example/v1?${query}`,
+    message: "4:44: upstreams.openai.baseUrl: the query must not contain a credential; use `credential` instead",
+  })),
   {
     name: "an unset variable",
     from: ":-http://127.0.0.1:1",
@@ -722,7 +728,7 @@ test("thousands of models may share anchors, and a base URL may have a query", (
     (_, number) => `  - { <<: *first, id: m${number}, prices: { <<: *prices, perRequest: 1 }, route: *route }`,
   );
   const text = `groups: { default: { models: ["*"] } }
-upstreams: { azure: { dialect: openai-chat, baseUrl: "https://azure.example/openai/deployments/m?api-version=2024-10-21" } }
+upstreams: { azure: { dialect: openai-chat, baseUrl: "https://azure.example/openai/deployments/m?api-version=2024-10-21&keyboard=de" } }
 models:
   - &first { id: first, prices: &prices { inputPerMillion: 1, outputPerMillion: 2 }, route: &route [{ upstream: azure, model: m }] }
 ${models.join("\n")}
