@@ -8,24 +8,29 @@ import { CommandFault } from "./command.ts";
 import { readOperatorToken, readReady, stateOf } from "./state.ts";
 
 /**
- * The control at SLUICE_CONTROL_URL, or of the gateway that runs in this directory. Throws a
- * CommandFault if neither has a control and its token.
+ * The control at SLUICE_CONTROL_URL, or of the gateway that runs in this directory; undefined
+ * without one. Throws a CommandFault for one that cannot be called, which does not show its
+ * address.
  */
-export function controlOf(environment: Environment): ApiAddress {
+export function presentControlOf(environment: Environment): ApiAddress | undefined {
   const { SLUICE_CONTROL_URL, OPERATOR_TOKEN } = withSecrets(environment, "OPERATOR_TOKEN");
   const state = stateOf(process.cwd());
   const url = SLUICE_CONTROL_URL || readReady(state)?.controlUrl;
+  if (!url) return undefined;
+  if (!plainAddress(/^https?:\/\//).test(url))
+    throw new CommandFault(`SLUICE_CONTROL_URL must be http:// or https:// and a host, ${noCredentials}`);
   const token = OPERATOR_TOKEN || (SLUICE_CONTROL_URL ? undefined : readOperatorToken(state));
-  if (url && token) return { url: controlUrlOf(url), token };
+  if (token) return { url, token };
+  throw new CommandFault(`OPERATOR_TOKEN must be set to call control at ${url}`);
+}
+
+/** The same. Throws a CommandFault without a control. */
+export function controlOf(environment: Environment): ApiAddress {
+  const control = presentControlOf(environment);
+  if (control !== undefined) return control;
   throw new CommandFault(
     'no gateway runs in this directory; start it with "npm start", or set SLUICE_CONTROL_URL and OPERATOR_TOKEN',
   );
-}
-
-/** Throws a CommandFault, which does not show the address, for one that nobody may call. */
-export function controlUrlOf(url: string): string {
-  if (plainAddress(/^https?:\/\//).test(url)) return url;
-  throw new CommandFault(`SLUICE_CONTROL_URL must be http:// or https:// and a host, ${noCredentials}`);
 }
 
 const reaching = <Call extends (control: ApiAddress, ...rest: never[]) => Promise<unknown>>(call: Call): Call =>

@@ -6,11 +6,11 @@ import { withRedis } from "#service/redis.ts";
 import { withSecrets } from "#service/secret-files.ts";
 import { StartupFault } from "#service/startup.ts";
 import { CommandFault } from "./command.ts";
-import { controlUrlOf } from "./control-address.ts";
+import { presentControlOf } from "./control-address.ts";
 import { controlStore } from "./control-store.ts";
 import type { KeyStore } from "./key-store.ts";
 import { redisStore } from "./redis-store.ts";
-import { readOperatorToken, readReady, stateOf } from "./state.ts";
+import { readReady, stateOf } from "./state.ts";
 
 /**
  * Calls `use` with the keys at SLUICE_CONTROL_URL, or in the Redis of REDIS_URL, or else of the
@@ -20,19 +20,12 @@ export async function withKeyStore<Result>(
   userEnvironment: Environment,
   use: (store: KeyStore) => Promise<Result>,
 ): Promise<Result> {
-  const environment = withSecrets(userEnvironment, "OPERATOR_TOKEN", "REDIS_URL");
-  const { REDIS_URL, SLUICE_CONTROL_URL, OPERATOR_TOKEN } = environment;
-  const state = stateOf(process.cwd());
-  const ready = REDIS_URL ? undefined : readReady(state);
-  const controlUrl = SLUICE_CONTROL_URL || ready?.controlUrl;
-  if (controlUrl) {
-    const token = OPERATOR_TOKEN || (SLUICE_CONTROL_URL ? undefined : readOperatorToken(state));
-    const address = controlUrlOf(controlUrl);
-    if (!token) throw new CommandFault(`OPERATOR_TOKEN must be set to call control at ${address}`);
-    return use(controlStore({ url: address, token }));
-  }
+  const environment = withSecrets(userEnvironment, "REDIS_URL");
+  const { REDIS_URL, SLUICE_CONTROL_URL } = environment;
+  const control = REDIS_URL && !SLUICE_CONTROL_URL ? undefined : presentControlOf(environment);
+  if (control !== undefined) return use(controlStore(control));
   const noGateway = new CommandFault('no gateway runs in this directory; start it with "npm start", or set REDIS_URL');
-  const url = REDIS_URL || ready?.redisUrl;
+  const url = REDIS_URL || readReady(stateOf(process.cwd()))?.redisUrl;
   if (!url) throw noGateway;
   const keyspace = keyspaceOf(serviceConfigOf(environment).namespace);
   return withRedis(url, (redis) => use(redisStore(redis, keyspace, environment))).catch((error) => {

@@ -11,6 +11,7 @@ import { hashOf, looksLikeKey } from "#access/key.ts";
 import { readRecords } from "#access/projection.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
+import { controlOf } from "../../apps/cli/control-address.ts";
 import { keysCommand } from "../../apps/cli/keys.ts";
 import { expiryOf } from "../../apps/cli/keys-text.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
@@ -353,4 +354,16 @@ test("the address of control is refused, and not shown, where nobody may call it
     assert.match(errors, /SLUICE_CONTROL_URL must be/);
     assert.doesNotMatch(errors, /hidden/);
   }
+});
+
+test("without a token for control, each command says the same", async () => {
+  const [keysErrors, topErrors]: string[][] = [[], []];
+  const environment = { SLUICE_CONTROL_URL: "http://127.0.0.1:1" };
+  await keysCommand(["list"], environment, { out: assert.fail, err: (text: string) => keysErrors?.push(text) });
+  assert.throws(
+    () => controlOf(environment),
+    (error: Error) => Boolean(topErrors?.push(error.message)),
+  );
+  assert.deepEqual(topErrors, ["OPERATOR_TOKEN must be set to call control at http://127.0.0.1:1"]);
+  assert.deepEqual(keysErrors, [`sluice keys list: ${topErrors?.[0]}\n`]);
 });

@@ -201,7 +201,12 @@ test("wrong arguments, a wrong token and an absent control are one line", async 
       1,
       /^sluice top: control at .+ does not answer\n$/,
     ],
-    [["--once"], { SLUICE_CONTROL_URL: control.origin }, 1, /^sluice top: .+OPERATOR_TOKEN\n$/],
+    [
+      ["--once"],
+      { SLUICE_CONTROL_URL: control.origin },
+      1,
+      /^sluice top: OPERATOR_TOKEN must be set to call control at .+\n$/,
+    ],
   ];
   for (const [args, variables, code, error] of cases) {
     const { terminal, written } = terminalOf(false);
