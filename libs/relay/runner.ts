@@ -94,7 +94,7 @@ export interface Run<Task> {
   /** The frames of the caller's input; undefined until the first. */
   input: Incoming | undefined;
   /** Its use so far is recorded, in case this process dies. */
-  witnessed: boolean;
+  isWitnessed: boolean;
   forgotten: boolean;
 }
 
@@ -186,7 +186,7 @@ export class Runner<Task> {
         { outbox: owner.outbox, limits: this.#limits, port: this.#outgoingPort },
       ),
       input: undefined,
-      witnessed: false,
+      isWitnessed: false,
       forgotten: false,
     };
     const isStale = earlier !== undefined && earlier.attempt >= attempt;
@@ -258,8 +258,8 @@ export class Runner<Task> {
   /** An envelope reached nobody. The owner may be back before its grace time ends. */
   unreachable(mailbox: string): void {
     for (const run of this.#owners.get(mailbox)?.runs.values() ?? []) {
-      if (!run.running || run.witnessed) continue;
-      run.witnessed = true;
+      if (!run.running || run.isWitnessed) continue;
+      run.isWitnessed = true;
       this.#port.witness(run.task, orphanedEndOf(run));
     }
   }

@@ -253,14 +253,13 @@ export async function readLog(
   const place = { after, events: 0 };
   for (;;) {
     const isSilent = clock.now() - readAt > logSilentMsMax;
-    // Asked first: the last parts may be written in between. Unknown where Redis does not answer.
-    const isWritten = !isSilent || (await reader.isWritten().catch(() => undefined));
+    // Asked first: the last parts may be written in between.
+    const writer = isSilent ? await writerOf(reader) : "not asked";
     const parts = await store.parts(owner, logIdOf(id), at, partsPerRead).catch(() => "unavailable" as const);
     if (parts === undefined) return "lost";
     if (parts === "unavailable" || parts.length === 0) {
-      const isUnknown = isWritten === undefined && parts !== "unavailable";
-      if (!isWritten && !isUnknown) return "lost";
-      if (isSilent && isWritten && parts !== "unavailable") readAt = clock.now();
+      if (writer === "gone" || (writer === "unknown" && parts === "unavailable")) return "lost";
+      if (writer === "writes" && parts !== "unavailable") readAt = clock.now();
       pollMs = Math.min(logPollMsMax, 2 * pollMs);
     } else {
       at += parts.length;
@@ -273,6 +272,13 @@ export async function readLog(
     await delay(pollMs);
   }
 }
+
+/** Unknown where Redis does not answer. */
+const writerOf = (reader: LogReader): Promise<"writes" | "gone" | "unknown"> =>
+  reader.isWritten().then(
+    (isWritten) => (isWritten ? "writes" : "gone"),
+    () => "unknown",
+  );
 
 /** How the log ended, if it did. `place.events` counts the events of the log so far. */
 async function readParts(

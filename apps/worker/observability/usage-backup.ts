@@ -67,7 +67,7 @@ export class UsageBackup {
   /** The owner is gone, or has no link to Redis. */
   unreachable(owner: string): void {
     const records = this.#owners.get(owner);
-    if (records !== undefined) this.#writeSome(records, () => true);
+    if (records !== undefined) this.#settleUntil(Number.POSITIVE_INFINITY, records);
   }
 
   /**
@@ -76,12 +76,8 @@ export class UsageBackup {
    */
   tick(now: number): void {
     for (const [mailbox, owner] of this.#owners) {
-      const { heardAt, unconfirmed } = owner;
-      const pending = unconfirmed.filter(({ endedAt }) => heardAt - endedAt < recordedWithinMs);
-      this.#size -= unconfirmed.length - pending.length;
-      owner.unconfirmed = pending;
-      this.#writeSome(owner, ({ endedAt }) => now - endedAt >= unheardMs);
-      const silentMs = now - heardAt;
+      this.#settleUntil(Math.max(confirmedUntil(owner), now - unheardMs), owner);
+      const silentMs = now - owner.heardAt;
       if (owner.unconfirmed.length === 0) {
         if (silentMs > unheardMs) this.#owners.delete(mailbox);
       } else if (silentMs >= usageCheckMs && silentMs < reachedMs) this.#options.reach(mailbox);
@@ -90,7 +86,7 @@ export class UsageBackup {
 
   /** Writes all that is not confirmed. */
   close(): void {
-    for (const owner of this.#owners.values()) this.#writeSome(owner, () => true);
+    for (const owner of this.#owners.values()) this.#settleUntil(Number.POSITIVE_INFINITY, owner);
   }
 
   #settled(event: WorkerEvents["settled"]): void {
@@ -114,19 +110,22 @@ export class UsageBackup {
     return owner;
   }
 
-  #writeSome(owner: Owner, isDue: (unconfirmed: Unconfirmed) => boolean): void {
-    const pending: Unconfirmed[] = [];
-    for (const unconfirmed of owner.unconfirmed)
-      if (isDue(unconfirmed)) this.#write(unconfirmed);
-      else pending.push(unconfirmed);
-    this.#size -= owner.unconfirmed.length - pending.length;
-    owner.unconfirmed = pending;
+  /** Drops what ended until this time, and writes what its owner has not confirmed. */
+  #settleUntil(time: number, owner: Owner): void {
+    const { unconfirmed } = owner;
+    const later = unconfirmed.findIndex(({ endedAt }) => endedAt > time);
+    const dropped = unconfirmed.splice(0, later < 0 ? unconfirmed.length : later);
+    this.#size -= dropped.length;
+    for (const each of dropped) if (each.endedAt > confirmedUntil(owner)) this.#write(each);
   }
 
   #write(unconfirmed: Unconfirmed): void {
     this.#options.write(recordOf(unconfirmed));
   }
 }
+
+/** The owner has written what ended until then. */
+const confirmedUntil = ({ heardAt }: Owner): number => heardAt - recordedWithinMs;
 
 /**
  * With the fields and the prices that the ingress would have written, as far as a worker knows
