@@ -11,38 +11,33 @@ import { hashOf } from "#access/key.ts";
 import { stateOf } from "#access/record.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { inputListOf } from "#dialects/openai-responses/stored-references.ts";
-import { profiles } from "#dialects/profiles.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#service/live-map.ts";
-import { jsonBytesOf, parsedObject } from "#wire/json/parse.ts";
+import { jsonBytesOf } from "#wire/json/parse.ts";
 import { withMembers } from "#wire/json/spans.ts";
 import { type Admission, generationIdOf } from "../admission/admission.ts";
 import type { GenerationRequest } from "../admission/generation-request.ts";
 import { attemptsPerRun, takeOversMax } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../common/endpoints.ts";
-import { otherRequest, unavailable, workerLost } from "../common/failures.ts";
+import { otherRequest, unavailable } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
 import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
 import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
 import { Sealing } from "../common/sealing.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { BodyReader } from "../request/body-reader.ts";
-import {
-  type DetachedResponse,
-  LoggedResponse,
-  type LoggedResponseOptions,
-  WholeSink,
-} from "../response/logged-response.ts";
+import type { DetachedResponse } from "../response/logged-response.ts";
 import { type AnswerResponse, nobody } from "../response/response.ts";
 import type { KeyDirectory } from "../server/authentication.ts";
 import type { AliasClaim } from "../stored/bounded-store.ts";
 import { detailNameOf, logIdOf, type SealedStore, type StoreOwner } from "../stored/sealed-store.ts";
 import { isOver, type StoredResponses } from "../stored/stored-responses.ts";
 import { type Answered, type ResolvedBody, storageOf } from "../stored/storing.ts";
-import { type LogState, LogWriter, logStateOf } from "./answer-log.ts";
-import { BackgroundAnswer, firstEventsOf, queuedResponseOf } from "./background-answer.ts";
+import { logStateOf } from "./answer-log.ts";
+import { queuedResponseOf } from "./background-answer.ts";
+import { type DetachedSource, detachedResponseOf, endLost, isLogged, storedResponseOf } from "./detached-response.ts";
 import { EarlierGenerations } from "./earlier-generations.ts";
 import type { Run, Runs, TakenRun } from "./runs.ts";
 
@@ -67,23 +62,12 @@ interface Running {
   response: DetachedResponse;
 }
 
-type LogPlace = Pick<LogState, "parts" | "events">;
-
 /** A request to be begun, or begun again. */
-interface Start {
-  run: Run;
-  owner: StoreOwner;
+interface Start extends DetachedSource {
   request: GenerationRequest["http"];
-  endpoint: ServedEndpoint;
   body: ResolvedBody;
   requestId: string;
-  /** The parts and events that its log has already. */
-  log: LogPlace;
-  /** The stored response of a background generation. */
-  queued?: Record<string, unknown> | undefined;
   live: AnswerResponse | undefined;
-  /** Another ingress began it before. */
-  earlier?: GenerationRequest["earlier"];
   /** How the answer is stored besides its log. */
   answered?: () => Pick<Answered, "storage" | "layers">;
 }
@@ -342,11 +326,8 @@ export class DetachedGenerations {
   }
 
   #start(start: Start): Refusal | undefined {
-    const { run, request, endpoint, body, requestId, queued } = start;
-    const { response, onBound } =
-      queued === undefined
-        ? { response: this.#resumableResponse(start), onBound: undefined }
-        : this.#backgroundResponse(start, queued);
+    const { run, request, endpoint, body, requestId } = start;
+    const { response, onBound } = detachedResponseOf(this.#options, start, (endStatus) => this.#ended(run, endStatus));
     this.#running.set(run.id, { run, response });
     // The request itself would keep its body and its socket until the generation ends.
     const { caller, url, headers, bodyClaim } = request;
@@ -378,70 +359,10 @@ export class DetachedGenerations {
     return refusal;
   }
 
-  #backgroundResponse(
-    start: Start,
-    queued: Record<string, unknown>,
-  ): { response: DetachedResponse; onBound: () => void } {
-    const { run, owner, log } = start;
-    const answer = this.#backgroundAnswer(run, owner, queued);
-    const onBound = () => answer.begun();
-    if (!isLogged(run)) return { response: new WholeSink({ answer, ended: () => this.#ended(run, answer) }), onBound };
-    const response = this.#loggedResponse(start, (writer) => ({
-      changed: (event, number) => answer.changed(event, number),
-      ending: (error) => answer.ending(error, writer.nextEvent),
-      ended: () => this.#ended(run, answer),
-      ...(log.events === 0 && { firstEvents: firstEventsOf(queued) }),
-    }));
-    return { response, onBound };
-  }
-
-  #backgroundAnswer({ id }: Run, owner: StoreOwner, queued: Record<string, unknown>): BackgroundAnswer {
-    const { clock, responses } = this.#options;
-    return new BackgroundAnswer({ id, owner, clock, responses, queued });
-  }
-
-  /** The response of a background generation as it is stored; undefined if it was deleted. */
-  async #storedOf({ id }: Run, owner: StoreOwner): Promise<Record<string, unknown> | undefined> {
-    const stored = await this.#options.responses.find(owner, id);
-    return stored instanceof Refusal ? undefined : (parsedObject(stored.response) ?? {});
-  }
-
-  #resumableResponse(start: Start): LoggedResponse {
-    const { run, owner } = start;
-    return this.#loggedResponse(start, () => ({
-      ended: (error) => {
-        // A request that failed before its answer may be sent again.
-        if (error !== undefined) void this.#options.store.remove(owner, logIdOf(run.id)).catch(() => undefined);
-        this.#ended(run);
-      },
-    }));
-  }
-
-  #loggedResponse(
-    { run, owner, log, endpoint, request, earlier }: Start,
-    hooksOf: (writer: LogWriter) => Omit<LoggedResponseOptions, "log" | "sendsIds">,
-  ): LoggedResponse {
-    const writer = this.#writerOf(run, owner, { ...log, isTakenOver: earlier !== undefined }, () => response.drained());
-    const sendsIds = profiles[endpoint.dialect].rejectsEventIds?.(request.headers) !== true;
-    const response: LoggedResponse = new LoggedResponse({ log: writer, sendsIds, ...hooksOf(writer) });
-    return response;
-  }
-
-  #writerOf(
-    run: Run,
-    owner: StoreOwner,
-    { parts, events, isTakenOver }: LogPlace & { isTakenOver: boolean },
-    drained: () => void,
-  ): LogWriter {
-    const { store, clock } = this.#options;
-    return new LogWriter({ store, owner, id: run.id, parts, events, isTakenOver, clock, drained });
-  }
-
   /** A response whose end is not stored keeps its lease: it is taken over when that expires. */
-  #ended(run: Run, answer?: Pick<BackgroundAnswer, "endStatus">): void {
+  #ended(run: Run, endStatus: string | undefined): void {
     if (this.#running.get(run.id)?.run !== run) return;
     this.#running.delete(run.id);
-    const endStatus = answer === undefined ? "completed" : answer.endStatus;
     if (endStatus !== undefined) void this.#options.runs.end(run, endStatus);
   }
 
@@ -457,12 +378,12 @@ export class DetachedGenerations {
     // A background stream begins with two events of the gateway's own.
     const hasContent = log === undefined || log.events > (run.isBackground ? 2 : 0);
     // Redis may have lost that a response is over, and what its end released.
-    const queued = run.isBackground ? await this.#storedOf(run, owner) : undefined;
+    const queued = run.isBackground ? await storedResponseOf(this.#options, run, owner) : undefined;
     const isDone = run.isBackground && (queued === undefined || isOver(queued));
     const isLost = isCancelled || isDone || !isValid || hasContent || times > takeOversMax;
     const body = isLost ? undefined : await runs.bodyOf(run);
     if (caller === undefined || endpoint === undefined || body === undefined || log === undefined) {
-      const endStatus = await this.#fail(run, owner, log, queued);
+      const endStatus = await endLost(this.#options, { run, owner, log, queued });
       if (endStatus !== undefined) await runs.end(run, endStatus);
       return;
     }
@@ -492,45 +413,7 @@ export class DetachedGenerations {
       this.#options.events.emit("fault", { error, requestId: run.requestId });
     }
   }
-
-  /**
-   * Ends an answer that nobody runs any more, as it is stored or as failed. Resolves to its status;
-   * undefined where the end could not be stored.
-   */
-  async #fail(
-    run: Run,
-    owner: StoreOwner,
-    log: LogPlace | undefined,
-    queued: Record<string, unknown> | undefined,
-  ): Promise<string | undefined> {
-    const { events, endStatus } = await this.#lastEventsOf(run, owner, log?.events ?? 0, queued);
-    if (endStatus === undefined || log === undefined || !isLogged(run)) return endStatus;
-    const writer = this.#writerOf(run, owner, { ...log, isTakenOver: true }, () => undefined);
-    for (const event of events) writer.event(event);
-    await writer.end(run.isBackground ? "end" : "failed");
-    return endStatus;
-  }
-
-  async #lastEventsOf(
-    run: Run,
-    owner: StoreOwner,
-    number: number,
-    queued: Record<string, unknown> | undefined,
-  ): Promise<{ events: readonly Buffer[]; endStatus: string | undefined }> {
-    const { errorBodyOf, errorEventOf } = profiles[endpoints.get(run.endpoint)?.dialect ?? "openai-chat"];
-    if (!run.isBackground) {
-      const answer = { requestId: run.requestId, model: run.model, events: number };
-      return { events: [Buffer.from(errorEventOf(workerLost, answer))], endStatus: "failed" };
-    }
-    if (queued === undefined) return { events: [], endStatus: "deleted" };
-    const answer = this.#backgroundAnswer(run, owner, queued);
-    const events = await answer.ending({ status: 502, body: errorBodyOf(workerLost, run.requestId) }, number);
-    return { events, endStatus: answer.endStatus };
-  }
 }
-
-/** Streams have a log. */
-const isLogged = ({ framing }: Run): boolean => framing === "sse";
 
 const noSpace: Failure = {
   code: "overloaded",
