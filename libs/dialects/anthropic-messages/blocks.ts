@@ -5,7 +5,7 @@
 
 import { defined, listOf, objectOf, someOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, documentTextOf } from "../neutral/attachments.ts";
-import { cacheControlOf } from "../neutral/cache-marks.ts";
+import { cacheControlOf, markedIn } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
 import {
   type CallPart,
@@ -224,10 +224,11 @@ export function encodePart(part: Part, idOf: (part: CallPart | ResultPart) => st
       return {
         type: "tool_result",
         tool_use_id: idOf(part),
-        content: someOf(part.content.map((inner) => encodePart(inner, idOf))),
+        content: someOf(part.content.map(({ cache: _, ...inner }) => encodePart(inner, idOf))),
         ...(part.isError &&
           (part.content.length > 0 ? { is_error: true } : { content: "The call failed.", is_error: true })),
-        ...cacheControlOf(part),
+        // Anthropic refuses marks inside of a result: https://github.com/BerriAI/litellm/issues/41954
+        ...cacheControlOf(markedIn(part)),
       };
     default:
       return part satisfies never;

@@ -12,9 +12,7 @@ export const cacheOf = (control: unknown) => cacheIn({ cache_control: control })
  * long-lived one follows a short-lived one. `blocks` are in prompt order.
  */
 export function boundCacheMarks(blocks: readonly WireBlock[]): void {
-  const marked = blocks
-    .flatMap((block) => [...(Array.isArray(block.content) ? (block.content as WireBlock[]) : []), block])
-    .filter(isMarked);
+  const marked = blocks.filter(isMarked);
   for (const block of marked.slice(0, -marksMax)) delete block.cache_control;
   const kept = marked.slice(-marksMax);
   const short = kept.findIndex(({ cache_control: mark }) => objectOf(mark).ttl === undefined);

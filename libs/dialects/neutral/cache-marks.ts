@@ -6,7 +6,7 @@
  */
 import { isObject, type JsonObject, objectOf } from "#wire/json/parse.ts";
 import type { ModelTraits } from "./model-traits.ts";
-import type { NeutralRequest, Part, TextPart } from "./neutral.ts";
+import type { NeutralRequest, Part, ResultPart, TextPart } from "./neutral.ts";
 
 type Mark = TextPart["cache"];
 type Marked = { cache?: Mark };
@@ -22,6 +22,10 @@ export function cacheIn({ cache_control: control, prompt_cache_breakpoint: break
   const { mode, ttl } = objectOf(breakpoint);
   return mode === "explicit" ? { cache: { ttl: ttl === "12h" ? "long" : "short" } } : {};
 }
+
+/** The part whose mark counts for a call's result: itself, or the last marked one in it. */
+export const markedIn = (result: ResultPart): Marked =>
+  result.cache === undefined ? (result.content.findLast(({ cache }) => cache !== undefined) ?? {}) : result;
 
 export const cacheControlOf = ({ cache }: Marked): JsonObject =>
   cache === undefined ? {} : { cache_control: { type: "ephemeral", ...(cache.ttl === "long" && { ttl: "1h" }) } };

@@ -14,7 +14,7 @@ import {
 import { partsOfBlock } from "../anthropic-messages/blocks.ts";
 import type { AnswerContext, Target } from "../codec.ts";
 import { checkedPicture, dataUrlOf, documentTextOf } from "../neutral/attachments.ts";
-import { cacheIn, markFor } from "../neutral/cache-marks.ts";
+import { cacheIn, markedIn, markFor } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
 import {
@@ -394,15 +394,13 @@ function encodeUser(parts: readonly Part[], marks: MarkKind): WireMessage[] {
   return [...messages, { role: "user", content }];
 }
 
-function encodeResult({ callId, content, isError, cache }: ResultPart, marks: MarkKind): WireMessage {
+function encodeResult(result: ResultPart, marks: MarkKind): WireMessage {
+  const { callId, content, isError } = result;
   const text =
     textsIn(content).join("\n") ||
     (content.some(({ kind }) => kind !== "text") ? "The result is in the next message." : "");
   const whole = isError ? `Error: ${text}` : text;
-  const mark = markFor(
-    cache === undefined ? (content.findLast((part) => part.cache !== undefined) ?? {}) : { cache },
-    marks,
-  );
+  const mark = markFor(markedIn(result), marks);
   const isMarked = whole !== "" && Object.keys(mark).length > 0;
   return {
     role: "tool",

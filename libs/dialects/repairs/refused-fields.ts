@@ -177,6 +177,8 @@ const wholeRefusals: readonly (readonly [words: RegExp, fields: readonly string[
   [/call\S{0,12}id'?: string too long/i, [callIds.upTo64], true],
   [/tool_use(?:\.id|_id): string should match/i, [callIds.plain], true],
   [/maximum of 4 blocks with [`'"]?cache_control/i, [spareCacheMarks], true],
+  // https://github.com/NousResearch/hermes-agent/issues/89886
+  [/cache_control may not be specified within [`'"]?tool_result/i, ["messages.content.content.cache_control"], true],
 ];
 
 /** The largest accepted number of output tokens. */

@@ -413,6 +413,10 @@ test("changed or invalid input is a 400 that names the field", async (t) => {
       /A maximum of 4 blocks with cache_control may be provided\. Found 5\./,
     ],
     [
+      round([proof, call], [{ ...result, content: [{ ...text("x"), cache_control: { type: "ephemeral" } }] }]),
+      /^messages\.2\.content\.0\.tool_result\.content\.0\.cache_control: cache_control may not be specified within/,
+    ],
+    [
       { output_config: { format: { type: "json_schema", schema: { type: "array", minItems: 9_999 } } } },
       /^output_config\.format\.schema: /,
     ],

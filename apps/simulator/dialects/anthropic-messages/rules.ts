@@ -93,8 +93,13 @@ function checkBlock(block: Block, role: Message["role"], refuseBlock: RefuseBloc
     refuseBlock(": Invalid `signature` in `thinking` block");
   if (type === "redacted_thinking" && !isRedacted(block.data ?? ""))
     refuseBlock(": Invalid `data` in `redacted_thinking` block");
-  for (const inner of type === "tool_result" && Array.isArray(block.content) ? block.content : [block])
-    checkContent(inner, refuseBlock);
+  const inside = type === "tool_result" && Array.isArray(block.content) ? block.content : undefined;
+  for (const content of inside ?? [block]) checkContent(content, refuseBlock);
+  const marked = inside?.findIndex(({ cache_control: mark }) => mark !== undefined) ?? -1;
+  if (marked >= 0)
+    refuseBlock(
+      `.tool_result.content.${marked}.cache_control: cache_control may not be specified within \`tool_result.content\`. Instead, place it directly on \`tool_result\``,
+    );
 }
 
 function checkContent({ type, text, source }: InnerBlock, refuseBlock: RefuseBlock): void {
@@ -160,9 +165,11 @@ function checkThinkingKept(turns: Turn[]): void {
 }
 
 function cacheMarksIn({ cache_control: automatic, messages, system, tools }: CountRequest): number {
-  const inner = messages
-    .flatMap(blocksOf)
-    .flatMap((block) => [block, ...(Array.isArray(block.content) ? block.content : [])]);
-  const marked = [...inner, ...(Array.isArray(system) ? system : []), ...(tools ?? []), { cache_control: automatic }];
+  const marked = [
+    ...messages.flatMap(blocksOf),
+    ...(Array.isArray(system) ? system : []),
+    ...(tools ?? []),
+    { cache_control: automatic },
+  ];
   return marked.filter(({ cache_control: mark }) => mark !== undefined && mark !== null).length;
 }

@@ -119,6 +119,14 @@ for (const [name, [from, body, marksTools]] of Object.entries(conversations)) {
       // A long mark may not follow a short one.
       assert.deepEqual(marksIn(claude.system), [marksTools ? "Be brief. short" : "Be brief. 1h"]);
       assert.equal(marksIn(claude.messages).length, 2);
+      // Anthropic takes marks on a result, and refuses them inside of one.
+      const [, , answered] = claude.messages as { content: Json[] }[];
+      assert.deepEqual(answered?.content[0], {
+        type: "tool_result",
+        tool_use_id: "call_1",
+        content: [{ type: "text", text: "sunny" }],
+        ...control,
+      });
     }
     if (from !== "openai-chat") {
       const router = wireOf(from, body, "openai-chat", "anthropic/claude-opus-5");

@@ -292,32 +292,37 @@ test("cache marks beyond four go once Anthropic refused them, the earliest of th
 
 test("only the cache marks that a refusal is about are left out", () => {
   const everywhere =
-    '{"cache_control":{},"tools":[{"cache_control":{}},{"function":{"cache_control":{}}}],"system":[{"cache_control":{}}],"messages":[{"cache_control":{},"content":[{"type":"thinking","cache_control":{}},{"type":"redacted_thinking","cache_control":{}},{"type":"text","cache_control":{}}]}]}';
+    '{"cache_control":{},"tools":[{"cache_control":{}},{"function":{"cache_control":{}}}],"system":[{"cache_control":{}}],"messages":[{"cache_control":{},"content":[{"type":"thinking","cache_control":{}},{"type":"redacted_thinking","cache_control":{}},{"type":"text","cache_control":{}},{"type":"tool_result","content":[{"type":"text","cache_control":{}}]}]}]}';
   const own = { fields: ["cache_control"], fallback: [cacheMarks], isLasting: true };
   const ofTools = { fields: ["tools.cache_control", "tools.function.cache_control"], isLasting: true };
   const all = { fields: [cacheMarks], isLasting: true };
   const refusals: [error: string | object, refused: object, kept: number][] = [
-    ["cache_control: Extra inputs are not permitted", own, 7],
-    ["property 'cache_control' is unsupported", own, 7],
-    ["Unrecognized request argument supplied: cache_control", { fields: ["cache_control"], isLasting: true }, 7],
-    ['json: unknown field "cache_control"', own, 7],
+    ["cache_control: Extra inputs are not permitted", own, 8],
+    ["property 'cache_control' is unsupported", own, 8],
+    ["Unrecognized request argument supplied: cache_control", { fields: ["cache_control"], isLasting: true }, 8],
+    ['json: unknown field "cache_control"', own, 8],
     [
       { detail: [{ type: "extra_forbidden", loc: ["body", "cache_control"], msg: "Extra inputs are not permitted" }] },
       own,
-      7,
+      8,
     ],
     // https://github.com/earendil-works/pi/issues/7938
-    ["tools.3.cache_control: Extra inputs are not permitted", ofTools, 6],
+    ["tools.3.cache_control: Extra inputs are not permitted", ofTools, 7],
     // https://github.com/Wei-Shaw/sub2api/issues/225, https://github.com/LeenHawk/gproxy/issues/67
     [
       "messages.13.content.0.thinking.cache_control: Extra inputs are not permitted",
       { fields: [thinkingCacheMarks], isLasting: true },
-      6,
+      7,
     ],
     // https://github.com/Mirascope/mirascope/issues/618
     ["messages.0.content.0.text.cache_control: Extra inputs are not permitted", all, 0],
     // https://github.com/anthropics/anthropic-sdk-typescript/issues/553
     ["system.0.cache_control: Extra inputs are not permitted", all, 0],
+    [
+      "messages.2.content.0.tool_result.content.0.cache_control: cache_control may not be specified within `tool_result.content`. Instead, place it directly on `tool_result`. Received",
+      { fields: ["messages.content.content.cache_control"], isLasting: true },
+      8,
+    ],
     ["Unknown parameter: 'messages[0].content[0].cache_control'.", all, 0],
     [
       "'messages.0' : for 'role:user' the following must be satisfied[('messages.0' : property 'cache_control' is unsupported)]",
