@@ -37,16 +37,16 @@ export const withoutReasoning = (bytes: Buffer) =>
 
 const unreadableMessage = jsonBytesOf({ type: "message", role: "developer", content: unreadableCompaction });
 
-/**
- * A body whose items of earlier answers have no ids: their content is all that an upstream needs if
- * it stored none of them.
- */
+/** Items that need no id: an upstream has all of them in their other members. */
+const whole = ["reasoning", ...answered, "function_call_output", "custom_tool_call_output"];
+
+/** A body whose items have no ids, except those that say something by it. */
 export const withoutItemIds = (bytes: Buffer) =>
   withMembers(bytes, "input", (input) =>
     withElements(input, (bytesOfItem) => {
-      const item = parsedObject(bytesOfItem) ?? {};
-      const isNamed = typeOf(item) === "reasoning" || (answered.includes(typeOf(item)) && !isOfCaller(item));
-      return isNamed ? withMembers(bytesOfItem, "id", () => undefined) : bytesOfItem;
+      const { type, role } = parsedObject(bytesOfItem) ?? {};
+      const isWhole = whole.includes(String(type)) || role !== undefined;
+      return isWhole ? withMembers(bytesOfItem, "id", () => undefined) : bytesOfItem;
     }),
   );
 

@@ -29,8 +29,8 @@ export const repairKinds = [...plainRepairs, "omit"] as const;
 /**
  * - `companions`: the models' reasoning of earlier turns, with its signatures and encrypted
  *   contents, is left out.
- * - `item-ids`: items of earlier answers lose their ids, which name something that the upstream did
- *   not store (Responses).
+ * - `item-ids`: items lose their ids, which name something that the upstream did not store, or come
+ *   from another server (Responses).
  * - `placeholders`: calls of earlier turns whose reasoning was lost get an empty one.
  * - `signatures`: calls without Google's signature get the one that Google documents for calls that
  *   none of its models made.
@@ -68,7 +68,8 @@ interface Rule {
 const rules: readonly Rule[] = [
   {
     repair: { kind: "item-ids" },
-    words: /item with id '?(?:rs|msg|fc|ctc)_\S{1,200} not found|items are not persisted when `store`/i,
+    words:
+      /item with id '?(?:rs|msg|fc|ctc)_\S{1,200} not found|items are not persisted when `store`|input\[\d+\]\.id'?: (?:string too long|\S{1,200} expected an id)/i,
   },
   {
     repair: { kind: "placeholders" },

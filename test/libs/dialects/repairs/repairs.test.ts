@@ -165,6 +165,30 @@ const refusals: readonly [Exclude<Repair, { kind: "omit" }>["kind"] | undefined,
     "github.com/openai/openai-agents-python/issues/919",
   ],
   [
+    "item-ids",
+    400,
+    "[ApiIdParam] [input[371].id] [invalid_id_prefix] Invalid 'input[371].id': '019f629b-43ee-7a82-acb1-3071dbffbdad'. Expected an ID that begins with 'msg'.",
+    "github.com/openai/codex/issues/33176",
+  ],
+  [
+    "item-ids",
+    400,
+    "Invalid 'input[91].id': 'fc_7d85c66763c84ceba5db1c77'. Expected an ID that begins with 'ctc'.",
+    "github.com/openai/codex/issues/40039",
+  ],
+  [
+    "item-ids",
+    400,
+    "Invalid 'input[100].id': 'msg:proxy'. Expected an ID that contains letters, numbers, underscores, or dashes, but this value contained additional characters.",
+    "github.com/ranxianglei/billion-context/pull/1054",
+  ],
+  [
+    "item-ids",
+    400,
+    "Invalid 'input[16].id': string too long. Expected a string with maximum length 64, but got a string with length 408 instead.",
+    "github.com/NousResearch/hermes-agent/issues/27038",
+  ],
+  [
     "placeholders",
     400,
     "The `reasoning_content` in the thinking mode must be passed back to the API.",
@@ -512,24 +536,36 @@ test("thinking blocks are left out, and thinking is switched off where it can't 
   });
 });
 
-test("reasoning items, or the ids of all items of earlier answers, are left out", () => {
+test("reasoning items are left out, and the ids of what followed them", () => {
   const input = [
     { type: "message", role: "user", id: "msg_0", content: "q" },
     { type: "reasoning", id: "rs_1", summary: [], encrypted_content: "E" },
     { type: "function_call", id: "fc_1", call_id: "c", name: "f", arguments: "{}" },
     { type: "function_call_output", call_id: "c", output: "r" },
   ];
-  const call = { type: "function_call", call_id: "c", name: "f", arguments: "{}" };
+  const { id: _, ...call } = input[2] as { id?: string };
   assert.deepEqual(repairedBodyOf("openai-responses", "companions", { model: "m", input })?.input, [
     input[0],
     call,
     input[3],
   ]);
-  assert.deepEqual(repairedBodyOf("openai-responses", "item-ids", { model: "m", input })?.input, [
-    input[0],
+});
+
+test("ids that another server gave are left out of all items that need none, and of no others", () => {
+  const named = [
+    { type: "message", role: "user", content: "q" },
+    { role: "assistant", content: "a" },
     { type: "reasoning", summary: [], encrypted_content: "E" },
-    call,
-    input[3],
+    { type: "function_call", call_id: "c", name: "f", arguments: "{}" },
+    { type: "function_call_output", call_id: "c", output: "r" },
+    { type: "custom_tool_call", call_id: "d", name: "g", input: "x" },
+    { type: "custom_tool_call_output", call_id: "d", output: "r" },
+  ];
+  const others = [{ type: "item_reference" }, {}, { type: "local_shell_call_output", output: "r" }];
+  const input = [...named, ...others].map((item) => ({ ...item, id: "item_1" }));
+  assert.deepEqual(repairedBodyOf("openai-responses", "item-ids", { model: "m", input })?.input, [
+    ...named,
+    ...input.slice(named.length),
   ]);
 });
 
