@@ -69,7 +69,7 @@ export const modelTraitsSchema = Type.Object({
     "The model reasons even if its `capabilities` are empty and a request does not ask for it. Requests ask it for encrypted reasoning (Responses).",
   ),
   requiresReasoning: flag(
-    "The model refuses calls of earlier turns without their reasoning (`reasoning_content`), so a blank stands for reasoning that was lost (openai-chat).",
+    "The model refuses a conversation with calls without its reasoning (`reasoning_content`), so a blank stands for reasoning that was lost (openai-chat).",
   ),
   signsCalls: flag(
     "For openai-chat: the first call of a turn must have Google's signature (`extra_content`). A call that none of Google's models made gets the one that Google documents for it.",

@@ -323,6 +323,7 @@ export function reasoningDetailOf(
 export function encodeTurns(system: readonly TextPart[], turns: readonly Message[], target: Target): object[] {
   const messages: WireMessage[] = [];
   const marks = target.traits.cacheMarks;
+  const isAmongCalls = turns.some(({ parts }) => parts.some(({ kind }) => kind === "call"));
   if (system.length > 0) messages.push({ role: "system", content: instructionsOf(system, marks) });
   for (const { role, parts } of turns)
     switch (role) {
@@ -330,7 +331,7 @@ export function encodeTurns(system: readonly TextPart[], turns: readonly Message
         messages.push({ role: "system", content: instructionsOf(parts, marks) });
         break;
       case "assistant":
-        if (parts.some(({ kind }) => kind !== "reasoning")) messages.push(encodeAssistant(parts, target));
+        if (parts.some(({ kind }) => kind !== "reasoning")) messages.push(encodeAssistant(parts, target, isAmongCalls));
         break;
       case "user":
         for (const message of encodeUser(parts, marks)) messages.push(message);
@@ -353,10 +354,10 @@ function instructionsOf(parts: readonly Part[], marks: MarkKind): string | objec
 
 const joined = (parts: readonly Part[]) => textsIn(parts).join("\n\n");
 
-function encodeAssistant(parts: readonly Part[], { model, traits }: Target): WireMessage {
+function encodeAssistant(parts: readonly Part[], { model, traits }: Target, isAmongCalls: boolean): WireMessage {
   const texts = textsIn(parts);
   const refusals = textsIn(parts, "refusal");
-  const { fields, thinking, ofCalls } = reasoningFieldsOf(parts, model, traits);
+  const { fields, thinking, ofCalls } = reasoningFieldsOf(parts, model, { ...traits, isAmongCalls });
   const calls = parts
     .filter((part) => part.kind === "call")
     .map((part, place) => ({ ...encodeCall(part), extra_content: ofCalls[place] }));

@@ -179,7 +179,7 @@ function joinedEntry(before: JsonObject, more: JsonObject): JsonObject {
   return entry;
 }
 
-const asSent = { requiresReasoning: false, signsCalls: false };
+const asSent = { requiresReasoning: false, signsCalls: false, isAmongCalls: false };
 
 /** The reasoning of an assistant's message as its fields. */
 export interface ReasoningFields {
@@ -193,12 +193,18 @@ export interface ReasoningFields {
 /**
  * Reasoning as the model that made it sent it. `model` is the upstream's name of the model that
  * gets it; that of other models is left out. A model that requires reasoning gets all that is
- * readable, and a blank where there is none.
+ * readable, and a blank where there is none, if the conversation has calls (`isAmongCalls`):
+ * DeepSeek refuses a turn with calls for a text of it without reasoning, and takes a blank anywhere
+ * (https://github.com/experientiallabs/experiential/pull/890).
  */
 export function reasoningFieldsOf(
   parts: readonly (Part | Block)[],
   model: string | undefined,
-  { requiresReasoning: required, signsCalls }: Pick<ModelTraits, "requiresReasoning" | "signsCalls"> = asSent,
+  {
+    requiresReasoning: required,
+    signsCalls,
+    isAmongCalls,
+  }: Pick<ModelTraits, "requiresReasoning" | "signsCalls"> & { isAmongCalls: boolean } = asSent,
 ): ReasoningFields {
   const texts = new Map<string, string>();
   const own: ReasoningFields = { fields: {}, thinking: [], ofCalls: [] };
@@ -241,7 +247,7 @@ export function reasoningFieldsOf(
   for (const [name, text] of texts) if (text !== "") own.fields[name] = text;
   const hasReasoning =
     textFields.some((name) => texts.get(name)) || own.thinking.length > 0 || "reasoning_details" in own.fields;
-  if (required && own.ofCalls.length > 0 && !hasReasoning) own.fields.reasoning_content = placeholder;
+  if (required && isAmongCalls && !hasReasoning) own.fields.reasoning_content = placeholder;
   if (signsCalls && own.ofCalls.length > 0) own.ofCalls[0] ??= bypass;
   return own;
 }
@@ -281,13 +287,11 @@ export function withoutReasoning(message: Buffer): Buffer {
 const bypass = { google: { thought_signature: "skip_thought_signature_validator" } };
 const unsignedCall = jsonBytesOf(bypass);
 
-/** The message with a placeholder if it has calls and no reasoning; every other byte stays. */
+/** An assistant's message with a placeholder if it has no reasoning; every other byte stays. */
 export function withPlaceholder(message: Buffer): Buffer {
-  const { role, tool_calls: calls, ...fields } = parsedObject(message) ?? {};
+  const { role, ...fields } = parsedObject(message) ?? {};
   const lacks = role === "assistant" && textFields.every((name) => textOf(fields[name]) === undefined);
-  return lacks && listOf(calls).length > 0
-    ? withValues(message, { reasoning_content: jsonBytesOf(placeholder) })
-    : message;
+  return lacks ? withValues(message, { reasoning_content: jsonBytesOf(placeholder) }) : message;
 }
 
 /**

@@ -31,7 +31,7 @@ export const repairKinds = [...plainRepairs, "omit"] as const;
  *   contents, is left out.
  * - `item-ids`: items lose their ids, which name something that the upstream did not store, or come
  *   from another server (Responses).
- * - `placeholders`: calls of earlier turns whose reasoning was lost get an empty one.
+ * - `placeholders`: messages of the assistant whose reasoning was lost get an empty one.
  * - `signatures`: calls without Google's signature get the one that Google documents for calls that
  *   none of its models made.
  * - `history`: calls and results are matched and get valid ids, empty texts are left out, and

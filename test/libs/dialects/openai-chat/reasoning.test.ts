@@ -162,6 +162,29 @@ test("a model that requires reasoning gets what is readable of other models of i
   assert.equal(back({ content: "Done." }), undefined);
 });
 
+test("a model that requires reasoning gets it, or a blank, in every turn of a conversation with calls", () => {
+  const use = { type: "tool_use", id: "c", name: "f", input: {} };
+  const text = (value: string) => ({ type: "text", text: value });
+  const turns = [
+    { role: "user", content: "q" },
+    { role: "assistant", content: "Before." },
+    { role: "user", content: "q" },
+    { role: "assistant", content: [{ type: "thinking", thinking: "Hm.", signature: "" }, use] },
+    { role: "user", content: [{ type: "tool_result", tool_use_id: "c", content: "r" }] },
+    { role: "assistant", content: [text("After.")] },
+    { role: "user", content: "q" },
+  ];
+  const reasoningIn = (messages: object[], model: string) => {
+    const request = codecs["anthropic-messages"].decodeRequest({ body: { max_tokens: 1, messages }, framing: "whole" });
+    const wire = codecs["openai-chat"].encodeRequest(request, "whole", targetOf("openai-chat", model));
+    const sent = listOf(bodyOf(wire).messages).map(objectOf);
+    return sent.filter(({ role }) => role === "assistant").map(({ reasoning_content: reasoning }) => reasoning);
+  };
+  assert.deepEqual(reasoningIn(turns, "deepseek-v4-pro"), [" ", "Hm.", " "]);
+  assert.deepEqual(reasoningIn([...turns.slice(0, 2), { role: "user", content: "q" }], "deepseek-v4-pro"), [undefined]);
+  assert.deepEqual(reasoningIn(turns, "gpt-4.1"), [undefined, undefined, undefined]);
+});
+
 test("thinking of other vendors is not sent to a model that requires reasoning, but unsigned thinking is", () => {
   const sentWith = (thinking: object) => {
     const use = { type: "tool_use", id: "c", name: "f", input: {} };

@@ -477,7 +477,7 @@ test("reasoning of every chat server is left out, and everything else stays", ()
   });
 });
 
-test("calls of chat messages get an empty reasoning where it was lost", () => {
+test("messages of the assistant get an empty reasoning where it was lost", () => {
   const call = { id: "1", type: "function", function: { name: "f", arguments: "{}" } };
   const body = repairedBodyOf("openai-chat", "placeholders", {
     model: "m",
@@ -485,11 +485,12 @@ test("calls of chat messages get an empty reasoning where it was lost", () => {
       { role: "assistant", content: null, tool_calls: [call], reasoning_content: "r" },
       { role: "assistant", content: null, tool_calls: [call] },
       { role: "assistant", content: "a" },
+      { role: "user", content: "q" },
     ],
   });
   assert.deepEqual(
     listOf(body?.messages).map((message) => objectOf(message).reasoning_content),
-    ["r", " ", undefined],
+    ["r", " ", " ", undefined],
   );
 });
 
