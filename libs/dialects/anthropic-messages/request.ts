@@ -19,6 +19,7 @@ import { fitted } from "../neutral/fitted-request.ts";
 import { formatInstructionOf } from "../neutral/format-instruction.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
 import { efforts, type NeutralRequest, type Settings } from "../neutral/neutral.ts";
+import { usualEffort } from "../neutral/reasoning.ts";
 import { anthropicTierRefusal, serviceTierIn } from "../neutral/service-tier.ts";
 import { stopsOf } from "../neutral/within-bounds.ts";
 import { structuredSchemaOf } from "../schema/anthropic.ts";
@@ -105,8 +106,13 @@ function settingsOf(body: JsonObject): Settings {
   const { type, budget_tokens: budget, display } = objectOf(body.thinking);
   if (textOf(effort) !== undefined) settings.effort = oneOf(efforts, effort, "output_config.effort", efforts.slice(2));
   if (type === "disabled") settings.effort = { value: "none", path: "thinking" };
-  else if (settings.effort === undefined && type === "enabled" && typeof budget === "number")
-    settings.thinkingTokensMax = { value: budget, path: "thinking.budget_tokens" };
+  else if (settings.effort === undefined && type === "enabled")
+    Object.assign(
+      settings,
+      typeof budget === "number"
+        ? { thinkingTokensMax: { value: budget, path: "thinking.budget_tokens" } }
+        : { effort: { value: usualEffort, path: "thinking" } },
+    );
   // Enabled thinking with a budget is shown unless `display` says otherwise.
   if (type === "enabled" || (type !== "disabled" && textOf(display) !== undefined))
     settings.thinkingShown = { value: display !== "omitted", path: "thinking.display" };

@@ -147,7 +147,8 @@ const counted = {
   thinking: optional(
     typedOrNull(
       { display: optionalText },
-      when("enabled", ["budget_tokens"], { budget_tokens: { type: "integer", minimum: 1_024, maximum: int32Max } }),
+      // DeepSeek's clients have none: https://api-docs.deepseek.com/guides/thinking_mode
+      when("enabled", [], { budget_tokens: nullable("integer", { minimum: 1_024, maximum: int32Max }) }),
     ),
   ),
   tool_choice: optional(

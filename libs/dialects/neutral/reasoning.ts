@@ -1,6 +1,9 @@
 /** Reasoning effort as a word and as a number of tokens. */
 import type { Effort, Settings } from "./neutral.ts";
 
+/** The amount of thinking that is only switched on, as OpenRouter has it. */
+export const usualEffort = "medium" satisfies Effort;
+
 /** The share of the output for each effort, for models that take a number of tokens. */
 const shares: Record<Exclude<Effort, "none">, number> = {
   minimal: 0.02,

@@ -11,7 +11,8 @@
  */
 import { isPresent, type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
 import { oneOf } from "../neutral/caller-request.ts";
-import { type Effort, efforts, type Settings } from "../neutral/neutral.ts";
+import { efforts, type Settings } from "../neutral/neutral.ts";
+import { usualEffort } from "../neutral/reasoning.ts";
 
 /** The request of one of the fields. Values of an unexpected type ask for nothing. */
 interface Wish {
@@ -26,9 +27,6 @@ interface Wish {
 type Thinking = Pick<Settings, "effort" | "thinkingTokensMax" | "thinkingShown">;
 
 const nothing: Thinking = {};
-
-/** The amount of thinking that is only switched on, as OpenRouter has it. */
-const usualEffort: Effort = "medium";
 
 /**
  * The settings in all these fields. OpenAI's counts before the others; throws Refusal for an

@@ -104,7 +104,7 @@ export const messages: RichRequest = {
     ["temperature", 1.1, -0.1],
     ["top_p", 1.1, -0.1],
     ["top_k", -1, 1.5],
-    ["thinking", { type: "enabled" }, { type: "enabled", budget_tokens: 1_023 }, {}],
+    ["thinking", { type: "enabled", budget_tokens: 1_023 }, {}],
     ["tool_choice", { type: "tool" }, {}],
     ["tools[0].name", "", "x".repeat(129), "d\u00e9j\u00e0 vu"],
     ["output_config", { format: { type: "json_schema" } }],

@@ -221,6 +221,13 @@ test("thinking settings decode in every form", () => {
         thinkingShown: { value: false, path: "thinking.display" },
       },
     ],
+    [
+      { thinking: { type: "enabled" } },
+      {
+        effort: { value: "medium", path: "thinking" },
+        thinkingShown: { value: true, path: "thinking.display" },
+      },
+    ],
     [{ thinking: { type: "adaptive" } }, {}],
     [{ thinking: { type: "between_tools" } }, {}],
   ];
