@@ -43,6 +43,7 @@ const call = { id: "call_1", type: "function", function: { name: "f", arguments:
 const q = { role: "user", content: "hello there" };
 const use = { type: "tool_use", id: "toolu_1", name: "f", input: {} };
 const tools = [{ name: "f", input_schema: { type: "object" } }];
+const markedText = { type: "text", text: "r", cache_control: { type: "ephemeral" } };
 const thought = { type: "thinking", thinking: "Hm.", signature: "made by another account" };
 
 const requests: [string, string, object][] = [
@@ -99,6 +100,18 @@ const requests: [string, string, object][] = [
         q,
         { role: "assistant", content: [thought, use] },
         { role: "user", content: [{ type: "tool_result", tool_use_id: "toolu_1", content: "r" }] },
+      ],
+    },
+  ],
+  [
+    "a cache mark inside of a result",
+    "/v1/messages",
+    {
+      ...{ model: "claude", max_tokens: 100, tools },
+      messages: [
+        q,
+        { role: "assistant", content: [use] },
+        { role: "user", content: [{ type: "tool_result", tool_use_id: "toolu_1", content: [markedText] }] },
       ],
     },
   ],

@@ -61,6 +61,7 @@ const paths = [
   "inference_geo",
   "diagnostics",
   "messages.name",
+  "input.status",
   "parallel_tool_calls",
 ];
 
@@ -105,6 +106,8 @@ const efforts = ["output_config.effort", "reasoning_effort"];
 
 /** Refusals whose words tell the fields. The first match decides. */
 const wholeRefusals: readonly (readonly [words: RegExp, fields: readonly string[], isLasting: boolean])[] = [
+  // https://github.com/open-webui/open-webui/issues/17922
+  [/temperature[`'"]? and [`'"]?top_p[`'"]? cannot both/i, ["top_p"], false],
   [/penalty is not enabled/i, paths.filter((path) => /penalty$/i.test(path)), true],
   // https://platform.openai.com/docs/guides/latest-model
   [/(?:function )?tools with [`'"]?reasoning_effort[`'"]? are not supported/i, ['reasoning_effort:="none"'], false],

@@ -641,6 +641,9 @@ test("the refused field is found in the errors of real upstreams", () => {
     ],
     ["[] is too short - 'tools'", ["tools=[]"], false],
     ["Unknown parameter: 'reasoning.context'.", undefined],
+    // https://github.com/zyycn/codex-proxy-rs/issues/194
+    ["Unknown parameter: 'input[2].status'.", ["input.status"], true],
+    ["`temperature` and `top_p` cannot both be specified for this model. Please use only one.", ["top_p"], false],
     ["metadata.user_id: user_id appears to contain an email address", ["metadata.user_id"], false],
     [
       "Function tools with reasoning_effort are not supported for gpt-5.4 in /v1/chat/completions. Please use /v1/responses instead.",

@@ -61,6 +61,12 @@ const refusals: readonly [Exclude<Repair, { kind: "omit" }>["kind"] | undefined,
   [
     "companions",
     400,
+    "Conflicting authenticated continuation identities",
+    "github.com/NousResearch/hermes-agent/pull/106718",
+  ],
+  [
+    "companions",
+    400,
     "messages.1.content.0: Invalid `signature` in `thinking` block",
     "github.com/ericc-ch/copilot-api/pull/166",
   ],
