@@ -20,7 +20,7 @@ import {
   type TextPart,
   type Tool,
 } from "../neutral/neutral.ts";
-import { argumentsOf, inputTextOf, resultContentOf, toolNameOf } from "../neutral/tools.ts";
+import { argumentsOf, resultContentOf, toolNameOf, wholeInputOf } from "../neutral/tools.ts";
 import { isWrappedSignature, unwrappedSignature } from "../neutral/wrapped-signature.ts";
 import { cacheOf, type WireBlock } from "./cache.ts";
 
@@ -115,7 +115,7 @@ const ofVendor =
 
 /** A call's input as JSON text; "" for none. */
 export function inputOf(input: unknown): string {
-  const text = inputTextOf(input);
+  const text = wholeInputOf(input);
   return text === "{}" ? "" : text;
 }
 

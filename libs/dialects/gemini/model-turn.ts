@@ -8,7 +8,7 @@ import { isPresent, type JsonObject, objectOf, textOf } from "#wire/json/parse.t
 import { refuse } from "../neutral/field-support.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
 import type { CallPart, ImagePart, Part, ReasoningPart, Tool } from "../neutral/neutral.ts";
-import { argumentsOf, inputTextOf, toolNameOf } from "../neutral/tools.ts";
+import { argumentsOf, toolNameOf, wholeInputOf } from "../neutral/tools.ts";
 import { unwrappedSignature } from "../neutral/wrapped-signature.ts";
 import { detailOf, dialect, encodeMedia, mediaOf, mintedOf, nothingIn } from "./parts.ts";
 
@@ -56,7 +56,7 @@ export class ModelTurn {
       kind: "call",
       id: textOf(id) ?? mintedOf(path),
       name: toolNameOf(this.#tools, String(name)),
-      input: inputTextOf(args) || "{}",
+      input: wholeInputOf(args) || "{}",
       path: `${path}.functionCall`,
     };
     this.parts.push(call);

@@ -1,7 +1,7 @@
 /** Reads the parts of an upstream's answer in Google's Gemini format into neutral events. */
 import { type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerEvent } from "../neutral/neutral.ts";
-import { inputTextOf, newCallId } from "../neutral/tools.ts";
+import { newCallId, wholeInputOf } from "../neutral/tools.ts";
 import { unshownText } from "../neutral/unshown.ts";
 import { dialect } from "./parts.ts";
 
@@ -78,7 +78,7 @@ export class PartReader {
     this.hasContent = true;
     this.#events.push(
       { kind: "block", block: { kind: "call", id: textOf(id) ?? newCallId(), name } },
-      { kind: "delta", text: inputTextOf(args) || "{}" },
+      { kind: "delta", text: wholeInputOf(args) || "{}" },
       { kind: "block-end" },
     );
   }

@@ -120,6 +120,18 @@ export const inputOfText = (text: string) => JSON.stringify({ input: text });
 export const inputTextOf = (input: unknown) =>
   typeof input === "string" ? input : isPresent(input) && !isEmptyList(input) ? JSON.stringify(input) : "";
 
+/**
+ * True for JSON text that means no arguments. PHP's agents write `[]`:
+ * https://github.com/prism-php/prism/pull/896
+ */
+const isNothing = (input: string) => /^(?:null|\[\s*\])?$/.test(input.trim());
+
+/** The arguments of a whole call in the same form. */
+export function wholeInputOf(input: unknown): string {
+  const text = inputTextOf(input);
+  return isNothing(text) ? "" : text;
+}
+
 const isEmptyList = (value: unknown) => Array.isArray(value) && value.length === 0;
 
 /**
@@ -167,7 +179,7 @@ function jsonTextOf(input: string): string | undefined {
  * `argumentsBounds`.
  */
 export function argumentsOf(input: string): JsonObject | undefined {
-  if (input.trim() === "") return {};
+  if (isNothing(input)) return {};
   if (exceedsBounds(input, argumentsBounds)) return undefined;
   try {
     const value = parseExact(input);

@@ -21,7 +21,7 @@ import {
   type Signature,
   textsIn,
 } from "../neutral/neutral.ts";
-import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../neutral/tools.ts";
+import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall, wholeInputOf } from "../neutral/tools.ts";
 import { pictureOf } from "../neutral/unshown.ts";
 import { openaiUsageOf } from "../openai/parts.ts";
 import { isErrorBody, upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
@@ -219,7 +219,7 @@ export function decodeAnswer(body: JsonObject): AnswerEvent[] {
     thought("", callSignatureOf(call));
     events.push(
       { kind: "block", block: { kind: "call", id: idOf(call) ?? newCallId(), name } },
-      { kind: "delta", text: input },
+      { kind: "delta", text: wholeInputOf(input) },
       { kind: "block-end" },
     );
   }

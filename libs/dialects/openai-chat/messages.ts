@@ -32,7 +32,15 @@ import {
   type Tool,
   textsIn,
 } from "../neutral/neutral.ts";
-import { inputOfText, inputTextOf, resultContentOf, textOfCall, toolNamed, toolNameOf } from "../neutral/tools.ts";
+import {
+  inputOfText,
+  inputTextOf,
+  resultContentOf,
+  textOfCall,
+  toolNamed,
+  toolNameOf,
+  wholeInputOf,
+} from "../neutral/tools.ts";
 import { unwrappedSignature, wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
 import { audioOf, documentSourceOf, imageOf, isAddress, mediaUrlOf } from "../openai/parts.ts";
 import { callSignatureOf, ReasoningReader, reasoningFieldsOf } from "./reasoning.ts";
@@ -254,7 +262,7 @@ function assistantPartsOf(message: JsonObject, path: string, tools: readonly Too
       input: isText
         ? inputOfText(textOfCall(input))
         : isPresent(called)
-          ? inputTextOf(input)
+          ? wholeInputOf(input)
           : inputOfText(textOfCall(inputTextOf(text))),
       path: `${path}.tool_calls[${place}]`,
     });

@@ -17,7 +17,7 @@ import {
   failed,
 } from "../neutral/neutral.ts";
 import { openaiTierNamed } from "../neutral/service-tier.ts";
-import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../neutral/tools.ts";
+import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall, wholeInputOf } from "../neutral/tools.ts";
 import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
 import { openaiUsageOf } from "../openai/parts.ts";
 import { isErrorBody, upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
@@ -366,5 +366,5 @@ export const callIdOf = (id: unknown) => textOf(id) ?? newCallId();
 /** The JSON input of a whole call item. */
 export function inputOfItem({ type, input, arguments: args }: JsonObject): string {
   if (type === "custom_tool_call") return inputOfText(textOfCall(inputTextOf(input)));
-  return inputTextOf(args);
+  return wholeInputOf(args);
 }

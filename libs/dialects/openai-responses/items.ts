@@ -19,7 +19,15 @@ import {
   type TextPart,
   type Tool,
 } from "../neutral/neutral.ts";
-import { inputOfText, inputTextOf, resultContentOf, textOfCall, toolNamed, toolNameOf } from "../neutral/tools.ts";
+import {
+  inputOfText,
+  inputTextOf,
+  resultContentOf,
+  textOfCall,
+  toolNamed,
+  toolNameOf,
+  wholeInputOf,
+} from "../neutral/tools.ts";
 import { unwrappedSignature } from "../neutral/wrapped-signature.ts";
 import { audioOf, documentSourceOf, imageOf, mediaUrlOf } from "../openai/parts.ts";
 import { clientCallIn, clientOutputIn, clientTypeOf } from "./client-tools.ts";
@@ -74,7 +82,7 @@ export function decodeInput(
           kind: "call",
           id: String(callId),
           name: neutralNameOf(tools, String(name), namespace),
-          input: item.type === "custom_tool_call" ? inputOfText(textOfCall(inputTextOf(text))) : inputTextOf(input),
+          input: item.type === "custom_tool_call" ? inputOfText(textOfCall(inputTextOf(text))) : wholeInputOf(input),
           path,
         };
         called.set(call.id, call.name);
