@@ -66,7 +66,7 @@ const groups = {
     "e2e/{compressed-bodies,operations,protocols,realtime-usage,refused-handshakes,responses-socket,resumable,secret-files,shares,stored-catalogue,upstream-tests}.test.ts",
   ],
   "requests-3": [
-    "e2e/{faults,flex,queue-place,reasoning-turns,repairs,shedding,stored-responses,strategies,strict-upstreams,unknown-paths,upstream-limits,usage,vendor-limits,verbatim}.test.ts",
+    "e2e/{faults,flex,functions-only,queue-place,reasoning-turns,repairs,shedding,stored-responses,strategies,strict-upstreams,unknown-paths,upstream-limits,usage,vendor-limits,verbatim}.test.ts",
   ],
   "requests-4": [
     "conformance/conformance.test.ts",

@@ -74,6 +74,9 @@ export const modelTraitsSchema = Type.Object({
   signsCalls: flag(
     "For openai-chat: the first call of a turn must have Google's signature (`extra_content`). A call that none of Google's models made gets the one that Google documents for it.",
   ),
+  functionsOnly: flag(
+    "For openai-responses: the upstream knows no tools but functions, so it gets functions in place of custom tools, namespaces and tools that OpenAI defines and the caller runs, and no tools that OpenAI runs. An upstream that refuses such a tool counts as one for an hour.",
+  ),
   completions: flag(
     "Upstreams of openai-chat serve the model at OpenAI's legacy endpoint for completions, so these requests pass to it unchanged. Otherwise they become conversations.",
   ),
@@ -111,6 +114,7 @@ const common: ModelTraits = {
   knownToReason: false,
   requiresReasoning: false,
   signsCalls: false,
+  functionsOnly: false,
   completions: false,
 };
 

@@ -22,7 +22,7 @@ import { schemaFormatOf } from "../openai/parts.ts";
 import { haveJson, openaiFormatOf } from "../schema/openai.ts";
 import { decodeInput, dialect, encodeItems } from "./items.ts";
 import { refuseTrigger, statefulFieldIn } from "./stateless.ts";
-import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice } from "./tools.ts";
+import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice, withFunctionsOnly } from "./tools.ts";
 
 /**
  * Fields that are neither rejected here nor read by `settingsOf` are ignored for upstreams of other
@@ -89,7 +89,8 @@ export const fieldSupport: FieldSupport = {
 };
 
 export function encodeRequest(neutral: NeutralRequest, framing: Framing, target: Target): WireRequest {
-  const request = fitted(neutral, dialect, fieldSupport, target);
+  const accepted = fitted(neutral, dialect, fieldSupport, target);
+  const request = target.traits.functionsOnly ? withFunctionsOnly(accepted) : accepted;
   const { messages, settings, tools, toolChoice } = request;
   const { system, isJson, schema } = openaiFormatOf(request, "text.format");
   const { outputTokensMax, temperature, topP, parallelCalls, user, cacheKey } = settings;

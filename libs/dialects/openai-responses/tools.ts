@@ -5,8 +5,16 @@
 
 import { defined, flagOf, isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../neutral/field-support.ts";
-import type { Tool, ToolChoice } from "../neutral/neutral.ts";
-import { descriptionOf, namedTools, offeredTool, parametersOf, toolNamed, toolNameOf } from "../neutral/tools.ts";
+import type { NeutralRequest, Part, Tool, ToolChoice } from "../neutral/neutral.ts";
+import {
+  descriptionOf,
+  namedTools,
+  offeredTool,
+  parametersOf,
+  textToolParameters,
+  toolNamed,
+  toolNameOf,
+} from "../neutral/tools.ts";
 import { isDispensable } from "../neutral/vendor-tools.ts";
 import { fitsStrict } from "../schema/openai.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
@@ -122,6 +130,42 @@ function chosenIn(reference: unknown, tools: readonly Tool[]): string {
   return toolNamed(tools, neutral) !== undefined
     ? neutral
     : refuse(path, `names a tool that is not offered: ${JSON.stringify(name)}`);
+}
+
+/** Members of requests that only an upstream with more than functions takes. */
+const otherTools = [
+  "namespace",
+  "custom",
+  "tool_search",
+  "local_shell",
+  "shell",
+  "apply_patch",
+  "computer",
+  "web_",
+  "image_",
+];
+
+/** True if a body may have tools, or calls of tools, that are no functions. */
+export const mayHaveOtherTools = (body: Buffer) => otherTools.some((type) => body.includes(`"${type}`));
+
+/** The request for an upstream that knows functions only. */
+export const withFunctionsOnly = (request: NeutralRequest): NeutralRequest => ({
+  ...request,
+  tools: request.tools.map((tool) => {
+    const { native: _native, grammar: _grammar, examples: _examples, takesText, ...plain } = tool;
+    return {
+      ...plain,
+      ...defined({ description: descriptionOf(tool) }),
+      ...(takesText === true && { parameters: textToolParameters }),
+    };
+  }),
+  messages: request.messages.map((message) => ({ ...message, parts: message.parts.map(withoutNative) })),
+});
+
+function withoutNative(part: Part): Part {
+  if (part.kind !== "call" && part.kind !== "result") return part;
+  const { native: _, ...plain } = part;
+  return plain;
 }
 
 export function encodeTool(tool: Tool): object {

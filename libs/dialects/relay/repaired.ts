@@ -21,6 +21,7 @@ const repairedTraits: Partial<Record<Repair["kind"], Partial<ModelTraits>>> = {
   placeholders: { requiresReasoning: true },
   signatures: { signsCalls: true, signedCalls: true },
   ending: { prefill: false },
+  tools: { functionsOnly: true },
   format: { jsonSchemas: false },
   turns: { systemTurns: false, turns: "alternating" },
 };

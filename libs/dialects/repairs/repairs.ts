@@ -21,6 +21,7 @@ const plainRepairs = [
   "ending",
   "turns",
   "schemas",
+  "tools",
   "format",
   "stops",
 ] as const;
@@ -41,6 +42,7 @@ export const repairKinds = [...plainRepairs, "omit"] as const;
  *   first.
  * - `schemas`: the schemas of tools are rewritten by the rules of their vendor, as in translated
  *   requests.
+ * - `tools`: functions replace all other tools (Responses).
  * - `format`: an instruction asks for the JSON schema of the answer.
  * - `stops`: the gateway ends the answer at stop sequences beyond the bounds of the dialect.
  * - `omit`: fields that only optimise, or that newer models dropped, are left out (see
@@ -108,6 +110,12 @@ const rules: readonly Rule[] = [
     repair: { kind: "stops", isLasting: true },
     words:
       /[`'"]\$?\.?stop[`'"](?:: array too long| is invalid)|len\(stop\)|\bstop:最大|stop_?sequences (?:must not exceed|value of \d)|each stop sequence must/i,
+  },
+  {
+    // https://github.com/openai/codex/issues/32318
+    repair: { kind: "tools", isLasting: true },
+    words:
+      /(?:unknown variant|input tag|invalid value:|tool[ _]types?:?) [`'"]?(?:namespace|custom|tool_search|local_shell|shell|apply_patch|web_search|image_generation)\b|tool_?[ _]type\S{0,3} [`'"]?(?:namespace|custom|tool_search)\b|type['"`]? of tool must be ['"`]?function/i,
   },
   { repair: { kind: "format" }, words: /output_(?:config\.)?format: extra inputs/i },
   {

@@ -18,6 +18,7 @@ import { countsOf, unreportedCountsOf } from "#dialects/neutral/produced.ts";
 import { roughTokensOf, roughUsageOf } from "#dialects/neutral/usage-estimate.ts";
 import { customNamesIn } from "#dialects/openai/custom-calls.ts";
 import { foreignShapeOf } from "#dialects/openai-chat/foreign-shape.ts";
+import { mayHaveOtherTools } from "#dialects/openai-responses/tools.ts";
 import { withCallRules } from "#dialects/relay/call-rules.ts";
 import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/relay/repaired.ts";
 import { answersOf } from "#dialects/relay/stop-cutter.ts";
@@ -63,9 +64,14 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   const mayStop = spoken === dialect && !takesStops && body.includes('"stop"');
   const foreign = spoken === dialect && dialect === "openai-chat" ? foreignShapeOf(body) : undefined;
   const refusesStops = repairs.some(({ kind }) => kind === "stops");
-  const isParsed = spoken !== dialect || resumes || mayStop || refusesStops || foreign !== undefined;
+  const isFlat =
+    spoken === dialect &&
+    dialect === "openai-responses" &&
+    (target.traits.functionsOnly || repairs.some(({ kind }) => kind === "tools")) &&
+    mayHaveOtherTools(body);
+  const isParsed = spoken !== dialect || resumes || isFlat || mayStop || refusesStops || foreign !== undefined;
   const parsed = isParsed ? (parsedObject(body) ?? {}) : {};
-  const isTranslated = resumes || foreign === "tools" || (mayStop && isPresent(parsed.stop));
+  const isTranslated = resumes || isFlat || foreign === "tools" || (mayStop && isPresent(parsed.stop));
   const decode = () => from.decodeRequest({ body: parsed, framing, headers });
   const readable =
     spoken !== dialect || foreign === "body"
@@ -74,7 +80,8 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
         ? unlessRefused(decode)
         : undefined;
   // An upstream of the caller's dialect may read what others don't.
-  const isForwarded = readable?.warnings !== undefined || !(isTranslated || hasSurplusStops(readable, task));
+  const isForwarded =
+    !isFlat && (readable?.warnings !== undefined || !(isTranslated || hasSurplusStops(readable, task)));
   const decoded = spoken === dialect && foreign !== "body" && isForwarded ? undefined : readable;
   if (decoded === undefined) {
     const own = repairs.length === 0 ? body : repairedBytes(from, dialect, { body, framing, headers }, target, repairs);

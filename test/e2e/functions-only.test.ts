@@ -1,0 +1,93 @@
+/**
+ * Codex with an upstream of Responses that knows functions only: it gets functions in place of all
+ * other tools once it refused them, and Codex gets calls of the tools that it offered.
+ */
+import assert from "node:assert/strict";
+import type { ServerResponse } from "node:http";
+import { after, test } from "node:test";
+import { startGateway } from "../support/gateway.ts";
+import { jsonAnswer, startScriptedUpstream, type UpstreamRequest } from "../support/upstream.ts";
+
+const upstream = await startScriptedUpstream();
+after(() => upstream[Symbol.asyncDispose]());
+const gateway = await startGateway({
+  catalogue: `groups: { default: { models: ["*"] } }
+upstreams: { responses: { dialect: openai-responses, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}" } }
+models: [{ id: grok, retries: 0, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: responses, model: grok-4 }] }]`,
+});
+after(() => gateway[Symbol.asyncDispose]());
+
+type Json = Record<string, unknown>;
+const called = (call_id: string, name: string, args: object) => ({
+  ...{ type: "function_call", id: `fc_${call_id}`, status: "completed", call_id, name },
+  arguments: JSON.stringify(args),
+});
+
+const strict = (response: ServerResponse, { json }: UpstreamRequest): void => {
+  const other = (json.tools as Json[]).find(({ type }) => type !== "function");
+  const message = `tools[0]: unknown variant \`${other?.type}\`, expected one of \`function\`, \`web_search\``;
+  const output = [called("1", "mcp__docs__look", { q: "x" }), called("2", "apply_patch", { input: "*** Begin" })];
+  jsonAnswer(
+    other === undefined
+      ? { id: "resp_1", object: "response", status: "completed", model: "grok", output }
+      : { error: { message, type: "invalid_request_error" } },
+    other === undefined ? 200 : 422,
+  )(response);
+};
+
+const tools = [
+  { type: "namespace", name: "mcp__docs", tools: [{ type: "function", name: "look", parameters: { type: "object" } }] },
+  {
+    type: "custom",
+    name: "apply_patch",
+    description: "Patches.",
+    format: { type: "grammar", syntax: "lark", definition: "start: x" },
+  },
+  { type: "web_search" },
+];
+const input = [
+  { type: "message", role: "user", content: "Go" },
+  { type: "function_call", call_id: "a", namespace: "mcp__docs", name: "look", arguments: "{}" },
+  { type: "function_call_output", call_id: "a", output: "found" },
+  { type: "custom_tool_call", call_id: "b", name: "apply_patch", input: "*** End" },
+  { type: "custom_tool_call_output", call_id: "b", output: "done" },
+];
+
+test("an upstream that knows functions only gets functions, and the caller calls of its own tools", async () => {
+  upstream.answerWith(strict);
+  for (const calls of [2, 1]) {
+    const before = upstream.requests.length;
+    const response = await fetch(`${gateway.ingresses[0]?.urls.api}/v1/responses`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: "grok", input, tools, store: false }),
+    });
+    const { output } = (await response.json()) as { output: Json[] };
+    assert.equal(response.status, 200);
+    assert.equal(upstream.requests.length - before, calls);
+    assert.deepEqual(
+      output.map(({ type, namespace, name, arguments: args, input: text }) => [type, namespace, name, args ?? text]),
+      [
+        ["function_call", "mcp__docs", "look", '{"q":"x"}'],
+        ["custom_tool_call", undefined, "apply_patch", "*** Begin"],
+      ],
+    );
+  }
+  const { json } = upstream.last();
+  assert.deepEqual(
+    (json.tools as Json[]).map(({ type, name, description }) => [type, name, description]),
+    [
+      ["function", "mcp__docs__look", undefined],
+      ["function", "apply_patch", "Patches.\n\nThe input must follow this lark grammar:\nstart: x"],
+    ],
+  );
+  assert.deepEqual(
+    (json.input as Json[]).slice(1).map(({ type, name, arguments: args, output }) => [type, name, args ?? output]),
+    [
+      ["function_call", "mcp__docs__look", "{}"],
+      ["function_call_output", undefined, "found"],
+      ["function_call", "apply_patch", '{"input":"*** End"}'],
+      ["function_call_output", undefined, "done"],
+    ],
+  );
+});
