@@ -6,7 +6,13 @@ import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { after, test } from "node:test";
 import { startGateway } from "../support/gateway.ts";
-import { jsonAnswer, startScriptedUpstream, type UpstreamRequest } from "../support/upstream.ts";
+import {
+  jsonAnswer,
+  startScriptedUpstream,
+  streamAnswer,
+  typedEvent,
+  type UpstreamRequest,
+} from "../support/upstream.ts";
 
 const upstream = await startScriptedUpstream();
 after(() => upstream[Symbol.asyncDispose]());
@@ -27,13 +33,15 @@ const strict = (response: ServerResponse, { json }: UpstreamRequest): void => {
   const other = (json.tools as Json[]).find(({ type }) => type !== "function");
   const message = `tools[0]: unknown variant \`${other?.type}\`, expected one of \`function\`, \`web_search\``;
   const output = [called("1", "mcp__docs__look", { q: "x" }), called("2", "apply_patch", { input: "*** Begin" })];
-  jsonAnswer(
-    other === undefined
-      ? { id: "resp_1", object: "response", status: "completed", model: "grok", output }
-      : { error: { message, type: "invalid_request_error" } },
-    other === undefined ? 200 : 422,
-  )(response);
+  const whole = { id: "resp_1", object: "response", status: "completed", model: "grok", output };
+  if (other !== undefined) jsonAnswer({ error: { message, type: "invalid_request_error" } }, 422)(response);
+  else if (json.stream === true) streamAnswer(typedEvent("response.completed", { response: whole }))(response);
+  else jsonAnswer(whole)(response);
 };
+
+/** The items of an answer, whole or at the end of a stream. */
+const outputIn = (answer: string): Json[] =>
+  (answer.startsWith("{") ? JSON.parse(answer) : JSON.parse(answer.split("data: ").at(-1) ?? "").response).output;
 
 const tools = [
   { type: "namespace", name: "mcp__docs", tools: [{ type: "function", name: "look", parameters: { type: "object" } }] },
@@ -55,18 +63,27 @@ const input = [
 
 test("an upstream that knows functions only gets functions, and the caller calls of its own tools", async () => {
   upstream.answerWith(strict);
-  for (const calls of [2, 1]) {
+  for (const [calls, stream] of [
+    [2, false],
+    [1, false],
+    [1, true],
+  ]) {
     const before = upstream.requests.length;
     const response = await fetch(`${gateway.ingresses[0]?.urls.api}/v1/responses`, {
       method: "POST",
       headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
-      body: JSON.stringify({ model: "grok", input, tools, store: false }),
+      body: JSON.stringify({ model: "grok", input, tools, stream, store: false }),
     });
-    const { output } = (await response.json()) as { output: Json[] };
-    assert.equal(response.status, 200);
+    const answer = await response.text();
+    assert.equal(response.status, 200, answer);
     assert.equal(upstream.requests.length - before, calls);
     assert.deepEqual(
-      output.map(({ type, namespace, name, arguments: args, input: text }) => [type, namespace, name, args ?? text]),
+      outputIn(answer).map(({ type, namespace, name, arguments: args, input: text }) => [
+        type,
+        namespace,
+        name,
+        args ?? text,
+      ]),
       [
         ["function_call", "mcp__docs", "look", '{"q":"x"}'],
         ["custom_tool_call", undefined, "apply_patch", "*** Begin"],
