@@ -71,7 +71,7 @@ const rules: readonly Rule[] = [
   {
     repair: { kind: "item-ids" },
     words:
-      /item with id '?(?:rs|msg|fc|ctc)_\S{1,200} not found|items are not persisted when `store`|input\[\d+\]\.id'?: (?:string too long|\S{1,200} expected an id)/i,
+      /item with id '?(?:rs|msg|fc|ctc)_\S{1,200} not found|items are not persisted when `store`|input\[\d+\]\.id[`'"]?: (?:string too long|\S{1,200} expected an id)/i,
   },
   {
     repair: { kind: "placeholders" },
