@@ -106,6 +106,17 @@ test("a string ends at its own quote, whatever its length and escapes", () => {
       }
 });
 
+test("a list ends at its own bracket, however far its quotes and brackets are apart", () => {
+  for (const stop of ['"]"', "[]", '{"a":{}}', "1"])
+    for (let length = 1; length < 2_500; length += 3) {
+      const value = `[${"1".repeat(length)},${stop},${" ".repeat(length)}1]`;
+      const bytes = Buffer.from(`{"x":${value},"model":1}`);
+      const [x, model] = objectSpansOf(bytes, ["x", "model"])?.all ?? [];
+      assert.deepEqual([x?.end, model?.end], [5 + value.length, bytes.length - 1], `${stop} ${length}`);
+      assert.equal(objectSpansOf(bytes.subarray(0, 4 + value.length), ["x"]), undefined);
+    }
+});
+
 test("replacing a value keeps every other byte", () => {
   fc.assert(
     fc.property(objectText, (text) => {
