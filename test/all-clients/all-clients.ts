@@ -11,6 +11,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
+import { endAll } from "../support/at-end.ts";
 import { startFilesGateway } from "../support/files.ts";
 import {
   brokenOf,
@@ -61,6 +62,8 @@ if (older.length > 0) {
   runs.push(...older.map((client) => ({ client, installation })));
 }
 
+// Ends the database, after the gateway: there are no tests here whose end would.
+await using _database = { [Symbol.asyncDispose]: endAll };
 await using service = await startFilesGateway({
   catalogue: catalogue(),
   withBatches: true,

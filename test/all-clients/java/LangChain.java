@@ -5,6 +5,7 @@ import dev.langchain4j.data.message.ChatMessage;
 import dev.langchain4j.data.message.ToolExecutionResultMessage;
 import dev.langchain4j.data.message.UserMessage;
 import dev.langchain4j.exception.AuthenticationException;
+import dev.langchain4j.exception.InvalidRequestException;
 import dev.langchain4j.model.anthropic.AnthropicChatModel;
 import dev.langchain4j.model.anthropic.AnthropicStreamingChatModel;
 import dev.langchain4j.model.chat.ChatModel;
@@ -161,7 +162,13 @@ final class LangChain {
             })
         .add(
             "wrong key",
-            () -> Checks.refused(AuthenticationException.class, () -> modelOf(Checks.model, "nothing").chat(hello)))
+            () ->
+                // Google refuses a wrong key with 400.
+                Checks.refused(
+                    artifact.equals("langchain4j-google-ai-gemini")
+                        ? InvalidRequestException.class
+                        : AuthenticationException.class,
+                    () -> modelOf(Checks.model, "nothing").chat(hello)))
         .add(
             "broken stream",
             () -> {
