@@ -17,7 +17,6 @@ import {
   dialectOfSecond,
   expectedOf,
   faultAt,
-  namesDate,
   type Pace,
   resumedMs,
   rows,
@@ -339,11 +338,7 @@ export async function play(cells: readonly Cell[], pace: Pace): Promise<Play> {
     };
     const waits = (cell: Cell) => expectedOf(cell, pace).tookMs[1] >= 1_000;
     const places = new Map(cells.map((cell, place) => [cell, place]));
-    // Rows whose time to come back is a date run first: the later they run, the less of it is left.
-    const quick = cells
-      .filter((cell) => !waits(cell))
-      .toSorted((one, other) => Number(namesDate(other.row)) - Number(namesDate(one.row)))
-      .values();
+    const quick = cells.filter((cell) => !waits(cell)).values();
     await Promise.all([
       ...cells.filter(waits).map((cell) => run(cell, places.get(cell) as number)),
       ...Array.from({ length: atOnceMax }, async () => {

@@ -57,8 +57,7 @@ function gotText({ got, tookMs }: Expected): string {
   const { error, seconds, where, content } = got;
   const after = tookMs[0] >= 1_000 && seconds === undefined ? ` after ${secondsOf(tookMs[0])}` : "";
   if (where === "stream") return `${content ? "the content" : "keep-alives"}, then _${error}_ in the stream${after}`;
-  const [least = 0, most = 0] = seconds ?? [];
-  return `${errorShapes[error].status} _${error}_${seconds === undefined ? "" : `, Retry-After: ${least === most ? least : "about 40"}`}${after}`;
+  return `${errorShapes[error].status} _${error}_${seconds === undefined ? "" : `, Retry-After: ${seconds}`}${after}`;
 }
 
 function callsText({ pauses }: Expected): string {
