@@ -5,8 +5,8 @@
  *   npm run chaos -- --seed 1 --minutes 5 [--topology single|sentinel|cluster]
  *                    [--callers 24] [--report DIRECTORY]
  *
- * The minutes are those of the whole run, with its start and its checks. After each fault it hands
- * out what it knows, so a run that is stopped leaves a report.
+ * The minutes are those of the faults and the checks: a slow start takes no faults away. After each
+ * fault it hands out what it knows, so a run that is stopped leaves a report.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -39,7 +39,7 @@ import { type Member, type Stack, startStack, type TopologyName } from "./stack.
 
 export interface ChaosOptions {
   seed: number;
-  /** From the start to the end of the checks. */
+  /** From the first caller to the end of the checks. */
   minutes: number;
   topology: TopologyName;
   /** How many callers send at a time. */
@@ -85,7 +85,7 @@ const faultMs = 20_000;
 export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   const { seed, minutes, topology, callers, only, tell } = options;
   const runMs = minutes * 60_000;
-  const faultsUntil = Date.now() + runMs - Math.min(checksMsMax, runMs * checksShare);
+  const faultsMs = runMs - Math.min(checksMsMax, runMs * checksShare);
   const directory = await mkdtemp(join(tmpdir(), "chaos-"));
   try {
     await using stack = await startStack(topology, directory);
@@ -93,7 +93,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     const load = await startLoad(stack, seed);
     await warmUp(stack, load);
     const before = { keys: await keptKeys(stack), sample: await sampleOf(stack) };
-    tell(`${topology} runs; ${callers} callers send for ${seconds(Math.max(0, faultsUntil - Date.now()))}`);
+    tell(`${topology} runs; ${callers} callers send for ${seconds(faultsMs)}`);
 
     load.add(callers);
     const batchLoad = await startBatches(stack, seed);
@@ -112,7 +112,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
       doneAgain: 0,
       records: 0,
     });
-    const struck = await strikeUntil(faultsUntil, stack, load, options, async (struck) =>
+    const struck = await strikeUntil(startedAt + faultsMs, stack, load, options, async (struck) =>
       options.save?.(resultOf(struck, violationsOfCalls(load.calls, struck))),
     );
     await load.pause();
