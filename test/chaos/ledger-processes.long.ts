@@ -34,8 +34,8 @@ const nextDirectory = () => join(root, String(++directories));
 
 const models = {
   fast: "sim-text;rate=0;first=0;tokens=8",
-  // Longer than a busy machine takes to kill a worker: a call that the simulator completes, and whose
-  // answer dies with the worker, is a whole one there and none in the ledger.
+  // Longer than a busy machine takes to kill a worker: a call that the simulator completes, and
+  // whose answer dies with the worker, is a whole one there and none in the ledger.
   late: "sim-text;rate=0;first=12000;tokens=12",
   paced: "sim-text;rate=2;first=0;tokens=60",
   resumed: "sim-text;rate=2;first=0;tokens=61",
