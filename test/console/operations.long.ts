@@ -11,7 +11,9 @@ const catalogue = catalogueOf([
   { id: "slow", model: "sim-text;rate=2;first=0;tokens=400" },
   { id: "picture", model: "sim-image", queue: "image" },
 ]);
-const browser = await startConsole({ workers: ["chat=8,image=2"], catalogue });
+// A keep-alive is a head with status 200, after which a cleared queue cannot answer 503.
+const environment = { KEEP_ALIVE_MS: "3600000" };
+const browser = await startConsole({ workers: ["chat=8,image=2"], catalogue, environment });
 after(() => browser[Symbol.asyncDispose]());
 const { control, gateway } = browser;
 const body = { model: "slow", stream: true, messages: [{ role: "user", content: "Hello" }] };
