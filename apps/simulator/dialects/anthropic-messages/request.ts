@@ -50,6 +50,7 @@ export function messageQuestionOf(raw: unknown, headers: IncomingHttpHeaders, di
       code: "thread_unsupported_request",
     });
   const turns = turnsOf(body.messages);
+  checkThinking(body);
   checkSampling(body, headers);
   checkLimits(body, headers);
   checkTools(body);
@@ -79,6 +80,7 @@ export function messageQuestionOf(raw: unknown, headers: IncomingHttpHeaders, di
 export function countOf(raw: unknown, headers: IncomingHttpHeaders): number {
   checkVersion(headers);
   const body = shaped(checkedCount, raw);
+  checkThinking(body);
   checkTools(body);
   checkMessages(body, turnsOf(body.messages));
   return tokensIn(body).promptTokens;
@@ -97,6 +99,14 @@ function checkVersion({ "anthropic-version": version }: IncomingHttpHeaders): vo
   if (version === undefined) refuse("anthropic-version: header is required");
   if (!versions.includes(String(version)))
     refuse(`anthropic-version: ${JSON.stringify(version)} is not a valid version`);
+}
+
+/** The words are of https://github.com/themaximalist/llm.js/issues/30 */
+function checkThinking({ thinking }: CountRequest): void {
+  if (thinking?.type !== "enabled") return;
+  const { budget_tokens: budget } = thinking;
+  if (budget === undefined) refuse("thinking.enabled.budget_tokens: Field required");
+  if (budget < 1_024) refuse("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024");
 }
 
 function checkSampling(body: MessageRequest, headers: IncomingHttpHeaders): void {
@@ -122,7 +132,7 @@ function checkLimits(
   { "anthropic-beta": betas }: IncomingHttpHeaders,
 ): void {
   const isInterleaved = tools.length > 0 && String(betas ?? "").includes(interleaved);
-  if (thinking?.type === "enabled" && thinking.budget_tokens >= tokensMax && !isInterleaved)
+  if (thinking?.type === "enabled" && (thinking.budget_tokens ?? 0) >= tokensMax && !isInterleaved)
     refuse("`max_tokens` must be greater than `thinking.budget_tokens`.");
   if (contact.test(metadata?.user_id ?? ""))
     refuse("metadata.user_id: user_id appears to contain an email address or a phone number");
@@ -173,7 +183,7 @@ function callableOf({
 
 function effortOf({ thinking, output_config: config, model }: CountRequest): string | undefined {
   if (thinking?.type === "disabled") return "none";
-  if (thinking?.type === "enabled") return effortOfBudget(thinking.budget_tokens);
+  if (thinking?.type === "enabled") return effortOfBudget(thinking.budget_tokens ?? 0);
   return config?.effort ?? (thinking !== undefined || model.startsWith(reasoningModel) ? "medium" : undefined);
 }
 

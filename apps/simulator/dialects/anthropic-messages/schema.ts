@@ -90,7 +90,7 @@ const counted = {
   ),
   thinking: optional(
     anyOf([
-      object({ type: exactly("enabled"), budget_tokens: integer({ minimum: 1_024 }), display }),
+      object({ type: exactly("enabled"), budget_tokens: optional(integer()), display }),
       object({ type: exactly("adaptive"), display }),
       object({ type: oneOf(["between_tools", "disabled"]) }),
     ]),
