@@ -83,6 +83,11 @@ const requests: [string, string, object][] = [
     { model: "strict", messages: [q, { role: "tool", tool_call_id: "x", content: "r" }] },
   ],
   [
+    "thinking without a budget",
+    "/v1/messages",
+    { model: "claude", max_tokens: 100, thinking: { type: "enabled" }, messages: [q] },
+  ],
+  [
     "a signature of another account",
     "/v1/messages",
     {

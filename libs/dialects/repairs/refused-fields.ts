@@ -126,7 +126,7 @@ const wholeRefusals: readonly (readonly [words: RegExp, fields: readonly string[
   // https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking
   [/thinking\.type\.enabled\W{1,3}is not supported/i, ['thinking:={"type":"adaptive","display":"summarized"}'], false],
   [
-    /adaptive thinking is not supported|thinking[\s\S]{0,40}'adaptive' found|thinking\.type: input should be 'enabled' or 'disabled'/i,
+    /adaptive thinking is not supported|thinking[\s\S]{0,40}'adaptive' found|thinking\.type: input should be 'enabled' or 'disabled'|thinking\.enabled\.budget_tokens: field required/i,
     ['thinking:={"type":"enabled","budget_tokens":8192}'],
     false,
   ],

@@ -149,6 +149,7 @@ const thinkingCases: [error: string | object, fields: string[], isLasting: boole
     false,
   ],
   ["adaptive thinking is not supported on this model", [budgeted], false],
+  ["thinking.enabled.budget_tokens: Field required", [budgeted], false],
   // https://github.com/anthropics/claude-code/issues/12914
   ["'claude-3-5-haiku-20241022' does not support thinking.", ["thinking"], true],
   ["thinking: Extra inputs are not permitted", ["thinking"], true],
