@@ -41,8 +41,10 @@ export async function readForm(
   });
   parser.on("file", (field, bytes, name, _encoding, mediaType) => {
     bytes.on("error", () => ending.abort(new Unreadable(notAForm.message)));
-    if (field === fileField && file !== undefined) ending.abort(new Unreadable(faultMessageOf({ repeated: field })));
-    if (field !== fileField || file !== undefined) return void bytes.resume();
+    if (field !== fileField || file !== undefined) {
+      if (field === fileField) ending.abort(new Unreadable(faultMessageOf({ repeated: field })));
+      return void bytes.resume();
+    }
     const stored = store(bytes);
     stored.then(
       (failure) => failure && ending.abort(failure),

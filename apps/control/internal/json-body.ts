@@ -14,14 +14,14 @@ export async function readJsonObject(
   const bytes = await boundedBytes((body ?? []) as Readable, bytesMax);
   if (bytes === undefined)
     return { failure: { code: "body_too_large", message: `The body is larger than ${bytesMax} bytes.` } };
-  let message = "The body is not a JSON object.";
+  const invalid = (message: string): { failure: Failure } => ({ failure: { code: "invalid_request", message } });
   try {
     const read = parseWithin(bytes, requestBounds);
-    const value = "value" in read ? plainObjectOf(read.value) : undefined;
+    if (!("value" in read)) return invalid(faultMessageOf(read));
+    const value = plainObjectOf(read.value);
     if (value !== undefined) return { value };
-    if (!("value" in read)) message = faultMessageOf(read);
   } catch {
     // It is no JSON.
   }
-  return { failure: { code: "invalid_request", message } };
+  return invalid("The body is not a JSON object.");
 }

@@ -77,17 +77,20 @@ export function detachedResponseOf(
   return { response, onBound };
 }
 
-function loggedResponseOf(
+const writerOf = (
   { store, clock }: Deps,
-  { run, owner, log, endpoint, request, earlier }: DetachedSource,
+  { run: { id }, owner, log: { parts, events } }: Pick<DetachedSource, "run" | "owner" | "log">,
+  isTakenOver: boolean,
+  drained: () => void,
+) => new LogWriter({ store, clock, owner, id, parts, events, isTakenOver, drained });
+
+function loggedResponseOf(
+  deps: Deps,
+  source: DetachedSource,
   hooksOf: (writer: LogWriter) => Omit<LoggedResponseOptions, "log" | "sendsIds">,
 ): LoggedResponse {
-  const writer = new LogWriter({
-    ...{ store, clock, owner, ...log },
-    id: run.id,
-    isTakenOver: earlier !== undefined,
-    drained: () => response.drained(),
-  });
+  const { endpoint, request, earlier } = source;
+  const writer = writerOf(deps, source, earlier !== undefined, () => response.drained());
   const sendsIds = profiles[endpoint.dialect].rejectsEventIds?.(request.headers) !== true;
   const response: LoggedResponse = new LoggedResponse({ log: writer, sendsIds, ...hooksOf(writer) });
   return response;
@@ -116,16 +119,10 @@ interface LostAnswer extends Pick<DetachedSource, "run" | "owner" | "queued"> {
  * could not be stored.
  */
 export async function endLost(deps: Deps, lost: LostAnswer): Promise<string | undefined> {
-  const { store, clock } = deps;
-  const { run, owner, log } = lost;
+  const { run, log } = lost;
   const { events, endStatus } = await lastEventsOf(deps, lost);
   if (endStatus === undefined || log === undefined || !isLogged(run)) return endStatus;
-  const writer = new LogWriter({
-    ...{ store, clock, owner, ...log },
-    id: run.id,
-    isTakenOver: true,
-    drained: () => undefined,
-  });
+  const writer = writerOf(deps, { ...lost, log }, true, () => undefined);
   for (const event of events) writer.event(event);
   await writer.end(run.isBackground ? "end" : "failed");
   return endStatus;

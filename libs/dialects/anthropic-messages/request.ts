@@ -106,13 +106,10 @@ function settingsOf(body: JsonObject): Settings {
   const { type, budget_tokens: budget, display } = objectOf(body.thinking);
   if (textOf(effort) !== undefined) settings.effort = oneOf(efforts, effort, "output_config.effort", efforts.slice(2));
   if (type === "disabled") settings.effort = { value: "none", path: "thinking" };
-  else if (settings.effort === undefined && type === "enabled")
-    Object.assign(
-      settings,
-      typeof budget === "number"
-        ? { thinkingTokensMax: { value: budget, path: "thinking.budget_tokens" } }
-        : { effort: { value: usualEffort, path: "thinking" } },
-    );
+  else if (settings.effort === undefined && type === "enabled") {
+    if (typeof budget === "number") settings.thinkingTokensMax = { value: budget, path: "thinking.budget_tokens" };
+    else settings.effort = { value: usualEffort, path: "thinking" };
+  }
   // Enabled thinking with a budget is shown unless `display` says otherwise.
   if (type === "enabled" || (type !== "disabled" && textOf(display) !== undefined))
     settings.thinkingShown = { value: display !== "omitted", path: "thinking.display" };
