@@ -29,11 +29,18 @@ export const intakeBusyGrowth = 1.25;
 /** The mean turn of the event loop above which a process takes no more. */
 export const intakeTurnMsMax = 40;
 /**
- * The share of the event loop above which answers send chunks together: those of so many
- * milliseconds, or bytes.
+ * The shares of the event loop above and below which the interval between two reads of a stream
+ * grows and shrinks, by a step at each measurement. A shorter interval than the least saves nothing
+ * and is taken as none.
  */
-export const gatherShareMin = 0.9;
-export const gatherMs = 30;
+export const paceShareMax = 0.9;
+export const paceShareMin = 0.6;
+export const paceStepMs = 10;
+export const paceMsMin = 20;
+export const paceMsMax = 100;
+/** Streams whose next read is due within this time are read together. */
+export const paceTickMs = 15;
+/** Bytes that do not wait for more of their stream. */
 export const gatherBytesMax = 16 * 1024;
 /** How often a process measures what it uses. */
 export const intakeEveryMs = 100;

@@ -7,13 +7,17 @@
  * turns. Those that run suffer when its turns become long.
  */
 import {
-  gatherShareMin,
   intakeBusyGrowth,
   intakeFirst,
   intakeGrowth,
   intakeMin,
   intakeShareMax,
   intakeTurnMsMax,
+  paceMsMax,
+  paceMsMin,
+  paceShareMax,
+  paceShareMin,
+  paceStepMs,
 } from "./bounds.ts";
 
 /** The resources that a process used since the last measurement. */
@@ -43,7 +47,7 @@ export class Intake {
   /** The share of the memory that is in use without generations. */
   #idleMemory = 0;
   #running = 0;
-  #gathersChunks = false;
+  #paceMs = 0;
 
   /** Generations that the process holds at most. */
   get limit(): number {
@@ -68,9 +72,12 @@ export class Intake {
     return this.#isBusy;
   }
 
-  /** The event loop has no time left, so answers should send chunks together. */
-  get gathersChunks(): boolean {
-    return this.#gathersChunks;
+  /**
+   * The interval between two reads of a stream, in milliseconds: it grows while the event loop has
+   * no time left, and is 0 while it has some for each chunk.
+   */
+  get paceMs(): number {
+    return this.#paceMs < paceMsMin ? 0 : this.#paceMs;
   }
 
   /**
@@ -84,7 +91,8 @@ export class Intake {
     const load = Math.max(eventLoop / intakeShareMax, memoryLoad, turnMs / intakeTurnMsMax, loadMin);
     this.#load = running < intakeMin ? load : this.#load + (load - this.#load) * loadSmoothing;
     this.#saturated = memory > intakeShareMax ? "memory" : turnMs > intakeTurnMsMax ? "event loop" : undefined;
-    this.#gathersChunks = eventLoop > gatherShareMin;
+    if (eventLoop > paceShareMax) this.#paceMs = Math.min(this.#paceMs + paceStepMs, paceMsMax);
+    else if (eventLoop < paceShareMin) this.#paceMs = Math.max(this.#paceMs - paceStepMs, 0);
     this.#isBusy = this.#saturated !== undefined || eventLoop > intakeShareMax;
     if (this.#saturated !== undefined) this.#limit = Math.max(running, intakeMin);
     else {

@@ -30,7 +30,6 @@ import { AnswerMemory } from "./answer/answer-memory.ts";
 import { AttachmentBudget } from "./attachments/attachment-budget.ts";
 import { createAttachmentFetcher } from "./attachments/attachment-fetcher.ts";
 import { RequestAttachments } from "./attachments/request-attachments.ts";
-import { AnswerPace } from "./attempt/answer-frames.ts";
 import { Attempt, type AttemptDeps } from "./attempt/attempt.ts";
 import { cooldownAskedMsMax, drainCheckMs, intakeEveryMs, newsMax, usageCheckMs, watchMs } from "./bounds.ts";
 import { followCatalogue } from "./catalogue.ts";
@@ -59,6 +58,7 @@ import { TargetMeasures } from "./routing/target-measures.ts";
 import { VendorLimits } from "./routing/vendor-limits.ts";
 import { StoredCredentials } from "./stored-credentials.ts";
 import { isProxied } from "./upstream/connections.ts";
+import type { Pace } from "./upstream/pace.ts";
 import { testUpstream } from "./upstream/upstream-test.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 import { VendorBatches } from "./upstream/vendor-batches.ts";
@@ -199,7 +199,6 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     preparationThread,
     answerMemory,
     vendorBatches,
-    answerPace: new AnswerPace(() => intake.gathersChunks),
     attachmentsFor: attachments.forKey,
     requestBodies: new RequestBodies({ redis, keyspace, clock }),
     send: (run, kind, payload) => relay.runner.send(run, kind, payload, clock.now()),
@@ -268,7 +267,10 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
   opened.defer(await listenForCalls({ redis, subscriber, keyspace, self: relay.mailbox.self, run }));
   const operations = createOperations({ ...own, metrics: registry });
   opened.defer(() => operations.close());
-  return new RunningWorker({ config, bounds, clock, relay, intake, queues, operations }, opened.move());
+  return new RunningWorker(
+    { config, bounds, clock, relay, intake, pace: upstreams.pace, queues, operations },
+    opened.move(),
+  );
 }
 
 /** The records are written before the connection to Redis is closed. */
@@ -376,6 +378,7 @@ interface RunningParts {
   clock: Clock;
   relay: WorkerRelay;
   intake: Intake;
+  pace: Pace;
   queues: WorkerQueues;
   operations: ReturnType<typeof createOperations>;
 }
@@ -390,7 +393,7 @@ class RunningWorker implements Worker {
   }
 
   async start(): Promise<{ operations: string }> {
-    const { config, bounds, clock, relay, intake, queues, operations } = this.#parts;
+    const { config, bounds, clock, relay, intake, pace, queues, operations } = this.#parts;
     const url = await listen(operations, config.operationsHost, config.operationsPort, "OPERATIONS_PORT");
     this.#every(bounds.heartbeatMs, () => {
       relay.runner.tick(clock.now());
@@ -399,6 +402,7 @@ class RunningWorker implements Worker {
     const usage = measureUsage();
     this.#every(intakeEveryMs, () => {
       intake.measured(usage(), queues.usedSlots);
+      pace.intervalMs = intake.paceMs;
       queues.resume();
     });
     this.#every(watchMs, () => {

@@ -27,12 +27,23 @@ test("the limit is what the event loop can afford, as far as the generations tha
 test("a busy event loop leaves to others what they can take, and goes on while its turns are short", () => {
   const intake = new Intake();
   intake.measured({ ...idle, eventLoop: 0.85, turnMs: 2 }, 400);
-  assert.deepEqual(
-    [intake.limit, intake.isBusy, intake.saturated, intake.gathersChunks],
-    [500, true, undefined, false],
-  );
+  assert.deepEqual([intake.limit, intake.isBusy, intake.saturated], [500, true, undefined]);
   intake.measured({ ...idle, eventLoop: 0.95, turnMs: 30 }, 480);
-  assert.deepEqual([intake.limit, intake.isBusy, intake.saturated, intake.gathersChunks], [600, true, undefined, true]);
+  assert.deepEqual([intake.limit, intake.isBusy, intake.saturated], [600, true, undefined]);
+});
+
+test("streams are read in intervals that grow while the event loop has no time left, and shrink while it has some", () => {
+  const intake = new Intake();
+  const paceAt = (eventLoop: number, steps: number) =>
+    Array.from({ length: steps }, () => {
+      intake.measured({ ...idle, eventLoop }, 400);
+      return intake.paceMs;
+    });
+  assert.deepEqual(paceAt(0.85, 3), [0, 0, 0]);
+  assert.deepEqual(paceAt(0.95, 4), [0, 20, 30, 40], "one measurement alone changes nothing");
+  assert.deepEqual(paceAt(0.8, 3), [40, 40, 40], "between the shares it stays");
+  assert.deepEqual(paceAt(0.95, 7), [50, 60, 70, 80, 90, 100, 100]);
+  assert.deepEqual(paceAt(0.55, 11), [90, 80, 70, 60, 50, 40, 30, 20, 0, 0, 0]);
 });
 
 test("a process with long turns or without memory takes no more, says why, and goes on when it has room", () => {

@@ -10,36 +10,14 @@ import {
   encodeData,
   encodePayload,
 } from "#relay/job.ts";
-import { gatherBytesMax, gatherMs } from "../bounds.ts";
+import { gatherBytesMax } from "../bounds.ts";
+import type { Pace } from "../upstream/pace.ts";
 import type { AnsweringCall, SendFrame, UsageReports } from "./usage-reports.ts";
-
-/**
- * While this process is busy, an answer sends its chunks of a moment together: fewer and larger
- * frames leave processor time for all answers. All gathering answers share a timer.
- */
-export class AnswerPace {
-  readonly isBusy: () => boolean;
-  #gathering: AnswerFrames[] = [];
-  readonly #flush = () => {
-    const gathering = this.#gathering;
-    this.#gathering = [];
-    for (const frames of gathering) frames.flush();
-  };
-
-  constructor(isBusy: () => boolean) {
-    this.isBusy = isBusy;
-  }
-
-  /** Calls the answer's `flush` soon. */
-  flushLater(frames: AnswerFrames): void {
-    if (this.#gathering.push(frames) === 1) setTimeout(this.#flush, gatherMs);
-  }
-}
 
 export class AnswerFrames {
   readonly #send: SendFrame;
   readonly #reports: UsageReports;
-  readonly #pace: AnswerPace | undefined;
+  readonly #pace: Pace | undefined;
   /**
    * Bytes that wait for the window, each of at most one frame; bounded by one read of the upstream.
    */
@@ -47,7 +25,8 @@ export class AnswerFrames {
   /** Bytes that wait for more; `flush` is called soon unless there are none. */
   #gathered: Buffer[] = [];
   #gatheredBytes = 0;
-  #hasContent = false;
+  /** When data came last while the process was busy, by the clock of the pace. */
+  #cameAt = Number.NEGATIVE_INFINITY;
   /** Waits until the queued bytes are sent. */
   #end: AnswerEnd | undefined;
   #call: AnsweringCall | undefined;
@@ -58,11 +37,7 @@ export class AnswerFrames {
    * `hasHead`: the caller has the head already, from an attempt whose worker was lost. Without a
    * `pace` every chunk leaves at once.
    */
-  constructor(
-    send: SendFrame,
-    reports: UsageReports,
-    { hasHead, pace }: { hasHead: boolean; pace: AnswerPace | undefined },
-  ) {
+  constructor(send: SendFrame, reports: UsageReports, { hasHead, pace }: { hasHead: boolean; pace: Pace | undefined }) {
     this.#send = send;
     this.#reports = reports;
     this.#hasHead = hasHead;
@@ -88,8 +63,7 @@ export class AnswerFrames {
   /** `call` is undefined for an answer without an upstream. */
   data(bytes: readonly Buffer[], call: AnsweringCall | undefined): void {
     this.#call = call;
-    const gathers = this.#gathered.length > 0 || (this.#hasContent && this.#pace?.isBusy() === true);
-    this.#hasContent = true;
+    const gathers = this.#gathered.length > 0 || this.#isEarly();
     if (gathers) this.#gather(bytes);
     else this.#queue(bytes);
   }
@@ -130,12 +104,23 @@ export class AnswerFrames {
     if (isOpen) this.#drain();
   }
 
+  /**
+   * The process is busy, and other data came a moment ago: not all connections are read at the
+   * pace.
+   */
+  #isEarly(): boolean {
+    if (this.#pace === undefined || this.#pace.intervalMs === 0) return false;
+    const before = this.#cameAt;
+    this.#cameAt = this.#pace.now();
+    return this.#cameAt - before < this.#pace.intervalMs / 2;
+  }
+
   #gather(bytes: readonly Buffer[]): void {
     const size = bytes.reduce((sum, { length }) => sum + length, 0);
     // Gathering divides no chunk that fits into a frame: an answer whose worker is lost can only be
     // resumed, or end with an error, between two events.
     if (this.#gatheredBytes + size > dataBytesMax) this.flush();
-    if (this.#gathered.length === 0) this.#pace?.flushLater(this);
+    if (this.#gathered.length === 0) this.#pace?.later(() => this.flush());
     this.#gathered.push(...bytes);
     this.#gatheredBytes += size;
     if (this.#gatheredBytes >= gatherBytesMax) this.flush();

@@ -74,7 +74,7 @@ import type { UpstreamHandlers, UpstreamHeaders } from "../upstream/pooled-call.
 import type { SessionCall } from "../upstream/session-call.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import { type VendorBatches, type VendorLine, vendorTargetOf } from "../upstream/vendor-batches.ts";
-import { AnswerFrames, type AnswerPace } from "./answer-frames.ts";
+import { AnswerFrames } from "./answer-frames.ts";
 import { quietMsMaxOf } from "./quiet-limit.ts";
 import { isQuotedIn } from "./quoted.ts";
 import { TargetCall } from "./target-call.ts";
@@ -94,7 +94,6 @@ export interface AttemptDeps {
   targetMeasures: Pick<TargetMeasures, "ranked">;
   preparationThread: PreparationThread;
   answerMemory: AnswerMemory;
-  answerPace: AnswerPace;
   vendorBatches: Pick<VendorBatches, "defer" | "answerTo">;
   /** The attachments of one request of this key. */
   attachmentsFor(keyId: string): RequestAttachments;
@@ -226,7 +225,7 @@ export class Attempt {
       trace: continued(slot.job.traceparent, slot.job.tracestate),
     };
     this.#reports = new UsageReports(operation, send);
-    const pace = operations[operation].isSession === true ? undefined : deps.answerPace;
+    const pace = operations[operation].isSession === true ? undefined : deps.upstreams.pace;
     this.#frames = new AnswerFrames(send, this.#reports, { hasHead: delivered !== undefined, pace });
     this.#targets = new TargetReports(deps.routing);
     if (slot.job.trial !== undefined) this.#callLog = [];

@@ -11,6 +11,7 @@ import { followFile, readBoundedSync } from "#service/followed-file.ts";
 import { hasMetadataHost, isMetadataAddress } from "#service/networks.ts";
 import { lookupOf, Unreachable } from "#service/public-agent.ts";
 import { pingIntervalMs, responseHeadBytesMax, tlsFileBytesMax, tlsFilesEveryMs } from "../bounds.ts";
+import type { Pace } from "./pace.ts";
 import { watchSocket } from "./plain-socket.ts";
 
 /** Loopback addresses are never reached through a proxy. */
@@ -23,12 +24,13 @@ const lookup = lookupOf((address) => !isMetadataAddress(address));
  * Opens connections to one upstream, `connectionsMax` at most. Throws when a TLS file can't be
  * read, and for an address of a cloud's metadata server. `HTTPS_PROXY`, `HTTP_PROXY` and
  * `NO_PROXY` of the environment apply, in upper or lower case. A proxied connection uses HTTP/1.1
- * only, and its proxy looks names up.
+ * only, and its proxy looks names up. Direct connections of HTTP/1.1 are read at the pace.
  */
 export function openConnections(
   upstream: CatalogueUpstream,
   connectionsMax: number,
   environment: Environment,
+  pace: Pace,
 ): Dispatcher {
   if (hasMetadataHost(upstream.baseUrl)) throw new Unreachable();
   const { connectTimeoutMs } = upstream.timeouts;
@@ -67,7 +69,7 @@ export function openConnections(
     connect: (options, callback) =>
       connect(options, (...outcome) => {
         const [, socket] = outcome;
-        if (socket && !isHttp2(socket)) watchSocket(socket);
+        if (socket && !isHttp2(socket)) watchSocket(socket, pace);
         callback(...outcome);
       }),
   });

@@ -2,8 +2,9 @@
 import type { Transform } from "node:stream";
 import type { Dispatcher } from "undici";
 import { decompressorOf } from "./decompress.ts";
+import type { Pace } from "./pace.ts";
 import { isOfReused } from "./plain-socket.ts";
-import { PooledCall, type UpstreamHeaders } from "./pooled-call.ts";
+import { PooledCall, type UpstreamHandlers, type UpstreamHeaders } from "./pooled-call.ts";
 import { failureOfEncoding, failureOfTransport } from "./transport-failures.ts";
 
 type Controller = Dispatcher.DispatchController;
@@ -16,6 +17,14 @@ export class HttpCall extends PooledCall implements Dispatcher.DispatchHandler {
   #open = true;
   #hasHead = false;
   #again: (() => boolean) | undefined;
+  readonly #pace: Pace;
+  /** The chunks of one read, while the process is busy; bounded by what a read takes. */
+  #chunks: Buffer[] = [];
+
+  constructor(handlers: UpstreamHandlers, pace: Pace) {
+    super(handlers);
+    this.#pace = pace;
+  }
 
   /** `again` sends the request once more after a kept connection was reset; false if it may not. */
   send(connections: Dispatcher, options: Dispatcher.DispatchOptions, again?: () => boolean): void {
@@ -74,11 +83,14 @@ export class HttpCall extends PooledCall implements Dispatcher.DispatchHandler {
 
   onResponseData(controller: Controller, chunk: Buffer): void {
     if (this.isOver) return;
-    if (this.#decompressor === undefined) this.handlers.data(chunk);
-    else if (!this.#decompressor.write(chunk)) controller.pause();
+    if (this.#decompressor !== undefined) {
+      if (!this.#decompressor.write(chunk)) controller.pause();
+    } else if (this.#pace.intervalMs === 0 && this.#chunks.length === 0) this.handlers.data(chunk);
+    else if (this.#chunks.push(chunk) === 1) queueMicrotask(() => this.#flush());
   }
 
   onResponseEnd(): void {
+    this.#flush();
     this.leave();
     if (this.#decompressor === undefined) this.#end();
     else if (!this.isOver) this.#decompressor.end();
@@ -86,7 +98,15 @@ export class HttpCall extends PooledCall implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Controller, error: Error): void {
     if (!this.isOver && !this.#hasHead && isOfReused(error) && this.#again?.() === true) return;
+    this.#flush();
     this.fail(failureOfTransport(error), (error as NodeJS.ErrnoException).code ?? error.name);
+  }
+
+  #flush(): void {
+    const chunks = this.#chunks;
+    if (chunks.length === 0) return;
+    this.#chunks = [];
+    if (!this.isOver) this.handlers.data(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
   }
 
   #end(): void {

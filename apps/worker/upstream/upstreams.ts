@@ -14,6 +14,7 @@ import { freshConnectionsMs, knownAddressesMax, presenceMs, requestIdLengthMax }
 import type { Authorize, SignedRequest } from "./authorization.ts";
 import { followTlsFiles, openConnections, socketOptionsOf } from "./connections.ts";
 import { HttpCall } from "./http-call.ts";
+import { Pace } from "./pace.ts";
 import type { PooledCall, UpstreamCall, UpstreamHandlers, UpstreamHeaders } from "./pooled-call.ts";
 import { SessionCall, sessionUrlOf } from "./session-call.ts";
 import { failureOfAuthorization, failureOfConfiguration } from "./transport-failures.ts";
@@ -78,11 +79,15 @@ export class Upstreams {
   readonly #environment: Environment;
   readonly #clock: Clock;
 
+  /** The worker sets its interval. */
+  readonly pace: Pace;
+
   /** `environment` names the proxies, if any. */
   constructor(authorize: Authorize, environment: Environment = {}, clock: Clock = systemClock) {
     this.#authorize = authorize;
     this.#environment = environment;
     this.#clock = clock;
+    this.pace = new Pace(clock);
   }
 
   /**
@@ -97,7 +102,7 @@ export class Upstreams {
     handlers: UpstreamHandlers,
     isRepeatable = false,
   ): UpstreamCall {
-    const call = new HttpCall(handlers);
+    const call = new HttpCall(handlers, this.pace);
     const { body } = request;
     const { url, origin, path } = this.#addressOf(upstream.baseUrl, request.path);
     const headers = headersFor(upstream, request);
@@ -170,7 +175,7 @@ export class Upstreams {
    */
   #openSpare(upstream: CatalogueUpstream): Dispatcher | undefined {
     try {
-      return openConnections(upstream, 1, this.#environment);
+      return openConnections(upstream, 1, this.#environment, this.pace);
     } catch {
       return undefined;
     }
@@ -272,7 +277,7 @@ export class Upstreams {
     let connections: Dispatcher | undefined;
     try {
       const authorization = await this.#authorized(upstream, credential, { method, url, headers, body });
-      connections = openConnections(upstream, 1, this.#environment);
+      connections = openConnections(upstream, 1, this.#environment, this.pace);
       const response = await connections.request({
         origin: url.origin,
         path: `${url.pathname}${url.search}`,
@@ -317,7 +322,7 @@ export class Upstreams {
       return present;
     }
     this.#retire(upstream.name);
-    const connections = openConnections(upstream, upstream.connectionsMax, this.#environment);
+    const connections = openConnections(upstream, upstream.connectionsMax, this.#environment, this.pace);
     const unfollow = followTlsFiles(upstream, () => this.#retire(upstream.name));
     const pool: Pool = { upstream, connections, unfollow, calls: 0, freshUntil: 0, waiting: new LiveMap() };
     this.#pools.set(upstream.name, pool);
