@@ -58,7 +58,7 @@ import { TargetMeasures } from "./routing/target-measures.ts";
 import { VendorLimits } from "./routing/vendor-limits.ts";
 import { StoredCredentials } from "./stored-credentials.ts";
 import { isProxied } from "./upstream/connections.ts";
-import type { Pace } from "./upstream/pace.ts";
+import type { StreamPace } from "./upstream/stream-pace.ts";
 import { testUpstream } from "./upstream/upstream-test.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 import { VendorBatches } from "./upstream/vendor-batches.ts";
@@ -378,7 +378,7 @@ interface RunningParts {
   clock: Clock;
   relay: WorkerRelay;
   intake: Intake;
-  pace: Pace;
+  pace: StreamPace;
   queues: WorkerQueues;
   operations: ReturnType<typeof createOperations>;
 }

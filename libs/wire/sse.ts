@@ -5,6 +5,7 @@
  * dialect writes its own events.
  */
 import { dataLinesMax, loosePartsMax } from "./bounds.ts";
+import { joined } from "./joined.ts";
 import { closeBrace, openBrace } from "./json/bytes.ts";
 import { parsedObject } from "./json/parse.ts";
 
@@ -115,11 +116,7 @@ export class SseReader {
   /** It ends an event. */
   #blankLine(events: SseEvent[]): void {
     this.#started = true;
-    if (this.#data.length > 0)
-      events.push({
-        event: this.#event,
-        data: this.#data.length === 1 ? (this.#data[0] as Buffer) : Buffer.concat(this.#data),
-      });
+    if (this.#data.length > 0) events.push({ event: this.#event, data: joined(this.#data) });
     this.#data = [];
     this.#dataLines = 0;
     this.#dataBytes = 0;

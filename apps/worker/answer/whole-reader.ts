@@ -1,10 +1,10 @@
 /** Reads a whole answer, for a caller with or without a stream. */
-
 import type { WholeAnswer } from "#dialects/codec.ts";
 import type { Finish } from "#dialects/neutral/neutral.ts";
 import type { ProducedCounts } from "#dialects/neutral/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
 import { TaskTimeout } from "#service/task-thread.ts";
+import { joined } from "#wire/joined.ts";
 import type { Reading } from "../preparation/exchange.ts";
 import { type AnswerReader, type AnswerStep, type FailedStep, stepOf, tooLarge } from "./answer-reader.ts";
 import { Trickle } from "./trickle.ts";
@@ -49,7 +49,7 @@ export class WholeReader implements AnswerReader {
   }
 
   end(): AnswerStep {
-    const bytes = this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks);
+    const bytes = joined(this.#chunks);
     this.#chunks = [];
     const answer = this.#read(bytes);
     return answer instanceof Promise

@@ -10,14 +10,15 @@ import {
   encodeData,
   encodePayload,
 } from "#relay/job.ts";
+import { joined } from "#wire/joined.ts";
 import { gatherBytesMax } from "../bounds.ts";
-import type { Pace } from "../upstream/pace.ts";
+import type { StreamPace } from "../upstream/stream-pace.ts";
 import type { AnsweringCall, SendFrame, UsageReports } from "./usage-reports.ts";
 
 export class AnswerFrames {
   readonly #send: SendFrame;
   readonly #reports: UsageReports;
-  readonly #pace: Pace | undefined;
+  readonly #pace: StreamPace | undefined;
   /**
    * Bytes that wait for the window, each of at most one frame; bounded by one read of the upstream.
    */
@@ -25,7 +26,10 @@ export class AnswerFrames {
   /** Bytes that wait for more; `flush` is called soon unless there are none. */
   #gathered: Buffer[] = [];
   #gatheredBytes = 0;
-  /** When data came last while the process was busy, by the clock of the pace. */
+  /**
+   * When data came last while the process was busy and nothing had gathered, by the clock of the
+   * pace.
+   */
   #cameAt = Number.NEGATIVE_INFINITY;
   /** Waits until the queued bytes are sent. */
   #end: AnswerEnd | undefined;
@@ -37,7 +41,11 @@ export class AnswerFrames {
    * `hasHead`: the caller has the head already, from an attempt whose worker was lost. Without a
    * `pace` every chunk leaves at once.
    */
-  constructor(send: SendFrame, reports: UsageReports, { hasHead, pace }: { hasHead: boolean; pace: Pace | undefined }) {
+  constructor(
+    send: SendFrame,
+    reports: UsageReports,
+    { hasHead, pace }: { hasHead: boolean; pace: StreamPace | undefined },
+  ) {
     this.#send = send;
     this.#reports = reports;
     this.#hasHead = hasHead;
@@ -63,8 +71,7 @@ export class AnswerFrames {
   /** `call` is undefined for an answer without an upstream. */
   data(bytes: readonly Buffer[], call: AnsweringCall | undefined): void {
     this.#call = call;
-    const gathers = this.#gathered.length > 0 || this.#isEarly();
-    if (gathers) this.#gather(bytes);
+    if (this.#gathered.length > 0 || this.#comesEarly()) this.#gather(bytes);
     else this.#queue(bytes);
   }
 
@@ -105,10 +112,10 @@ export class AnswerFrames {
   }
 
   /**
-   * The process is busy, and other data came a moment ago: not all connections are read at the
-   * pace.
+   * Notes the data that comes now. True if the process is busy and other data came a moment ago:
+   * not all connections are read at the pace.
    */
-  #isEarly(): boolean {
+  #comesEarly(): boolean {
     if (this.#pace === undefined || this.#pace.intervalMs === 0) return false;
     const before = this.#cameAt;
     this.#cameAt = this.#pace.now();
@@ -127,7 +134,7 @@ export class AnswerFrames {
   }
 
   #queue(bytes: readonly Buffer[]): void {
-    const all = bytes.length === 1 ? (bytes[0] as Buffer) : Buffer.concat(bytes);
+    const all = joined(bytes);
     if (all.length > 0 && all.length <= dataBytesMax) this.#queued.push(all);
     else
       for (let from = 0; from < all.length; from += dataBytesMax)

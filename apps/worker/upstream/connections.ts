@@ -11,8 +11,8 @@ import { followFile, readBoundedSync } from "#service/followed-file.ts";
 import { hasMetadataHost, isMetadataAddress } from "#service/networks.ts";
 import { lookupOf, Unreachable } from "#service/public-agent.ts";
 import { pingIntervalMs, responseHeadBytesMax, tlsFileBytesMax, tlsFilesEveryMs } from "../bounds.ts";
-import type { Pace } from "./pace.ts";
 import { watchSocket } from "./plain-socket.ts";
+import type { StreamPace } from "./stream-pace.ts";
 
 /** Loopback addresses are never reached through a proxy. */
 const localHosts = ["localhost", "127.0.0.1", "::1"];
@@ -30,7 +30,7 @@ export function openConnections(
   upstream: CatalogueUpstream,
   connectionsMax: number,
   environment: Environment,
-  pace: Pace,
+  pace: StreamPace,
 ): Dispatcher {
   if (hasMetadataHost(upstream.baseUrl)) throw new Unreachable();
   const { connectTimeoutMs } = upstream.timeouts;

@@ -1,10 +1,11 @@
 /** A call over HTTP. */
 import type { Transform } from "node:stream";
 import type { Dispatcher } from "undici";
+import { joined } from "#wire/joined.ts";
 import { decompressorOf } from "./decompress.ts";
-import type { Pace } from "./pace.ts";
 import { isOfReused } from "./plain-socket.ts";
 import { PooledCall, type UpstreamHandlers, type UpstreamHeaders } from "./pooled-call.ts";
+import type { StreamPace } from "./stream-pace.ts";
 import { failureOfEncoding, failureOfTransport } from "./transport-failures.ts";
 
 type Controller = Dispatcher.DispatchController;
@@ -17,11 +18,11 @@ export class HttpCall extends PooledCall implements Dispatcher.DispatchHandler {
   #open = true;
   #hasHead = false;
   #again: (() => boolean) | undefined;
-  readonly #pace: Pace;
+  readonly #pace: StreamPace;
   /** The chunks of one read, while the process is busy; bounded by what a read takes. */
   #chunks: Buffer[] = [];
 
-  constructor(handlers: UpstreamHandlers, pace: Pace) {
+  constructor(handlers: UpstreamHandlers, pace: StreamPace) {
     super(handlers);
     this.#pace = pace;
   }
@@ -106,7 +107,7 @@ export class HttpCall extends PooledCall implements Dispatcher.DispatchHandler {
     const chunks = this.#chunks;
     if (chunks.length === 0) return;
     this.#chunks = [];
-    if (!this.isOver) this.handlers.data(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+    if (!this.isOver) this.handlers.data(joined(chunks));
   }
 
   #end(): void {

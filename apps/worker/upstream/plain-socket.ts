@@ -6,7 +6,7 @@
  */
 import type { Socket } from "node:net";
 import { gatherBytesMax, responseHeadBytesMax } from "../bounds.ts";
-import type { Pace, PacedStream } from "./pace.ts";
+import type { PacedStream, StreamPace } from "./stream-pace.ts";
 
 /**
  * Errors of connections that broke before any byte of the response, and had served another request
@@ -36,7 +36,7 @@ const handleOf = (socket: Socket) => (socket as { _handle?: ReadHandle | null })
  * reads at the pace: the first bytes of a response at once, then what the system's buffer has
  * gathered in each interval.
  */
-export function watchSocket(socket: Socket, pace: Pace): void {
+export function watchSocket(socket: Socket, pace: StreamPace): void {
   const [write, read] = [socket.write, socket.read];
   let requests = 0;
   /** No byte of the final response has arrived. */
@@ -46,14 +46,14 @@ export function watchSocket(socket: Socket, pace: Pace): void {
   let isStopped = false;
   let pendingBytes: Buffer | undefined;
   const stream: PacedStream = {
-    stop() {
+    stop: () => {
       const handle = handleOf(socket);
       if (!isPaced || handle?.reading !== true) return;
       isStopped = true;
       handle.reading = false;
       handle.readStop();
     },
-    start() {
+    start: () => {
       isPaced = false;
       if (!isStopped) return;
       isStopped = false;

@@ -3,6 +3,7 @@ import type { ClientRequest, IncomingMessage } from "node:http";
 import { type ClientOptions, WebSocket } from "ws";
 import { sessionMessageBytesMax } from "#relay/bounds.ts";
 import { encodeClose, MessageReader } from "#relay/session-messages.ts";
+import { joined } from "#wire/joined.ts";
 import { gatheredInputBytesMax, sessionCloseMs, sessionPingMs } from "../bounds.ts";
 import { PooledCall, type UpstreamHandlers } from "./pooled-call.ts";
 import { failureOfTransport, unreachableInTime } from "./transport-failures.ts";
@@ -143,7 +144,7 @@ export class SessionCall extends PooledCall {
   }
 
   #sendGathered(socket: WebSocket, isLast: boolean, taken: () => void): void {
-    const bytes = this.#gathered.length === 1 ? (this.#gathered[0] as Buffer) : Buffer.concat(this.#gathered);
+    const bytes = joined(this.#gathered);
     this.#gathered = [];
     this.#gatheredBytes = 0;
     this.handlers.sent?.(bytes, !this.#isWithin);

@@ -14,9 +14,9 @@ import { freshConnectionsMs, knownAddressesMax, presenceMs, requestIdLengthMax }
 import type { Authorize, SignedRequest } from "./authorization.ts";
 import { followTlsFiles, openConnections, socketOptionsOf } from "./connections.ts";
 import { HttpCall } from "./http-call.ts";
-import { Pace } from "./pace.ts";
 import type { PooledCall, UpstreamCall, UpstreamHandlers, UpstreamHeaders } from "./pooled-call.ts";
 import { SessionCall, sessionUrlOf } from "./session-call.ts";
+import { StreamPace } from "./stream-pace.ts";
 import { failureOfAuthorization, failureOfConfiguration } from "./transport-failures.ts";
 
 /** A request whose body may be in chunks. */
@@ -80,14 +80,14 @@ export class Upstreams {
   readonly #clock: Clock;
 
   /** The worker sets its interval. */
-  readonly pace: Pace;
+  readonly pace: StreamPace;
 
   /** `environment` names the proxies, if any. */
   constructor(authorize: Authorize, environment: Environment = {}, clock: Clock = systemClock) {
     this.#authorize = authorize;
     this.#environment = environment;
     this.#clock = clock;
-    this.pace = new Pace(clock);
+    this.pace = new StreamPace(clock);
   }
 
   /**

@@ -3,6 +3,7 @@
  * be read or replaced while all other bytes stay unchanged: unknown fields, number formats, order
  * and white space.
  */
+import { joined } from "../joined.ts";
 import {
   backslash,
   closeBrace,
@@ -210,8 +211,7 @@ function changed(bytes: Buffer, members: readonly MemberSpan[], change: Change):
 
 /** The bytes with every given span replaced. Spans must be in order and must not overlap. */
 export function replaceSpans(bytes: Buffer, replacements: readonly Edit[]): Buffer {
-  const chunks = chunksOf(bytes, replacements);
-  return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+  return joined(chunksOf(bytes, replacements));
 }
 
 /**

@@ -5,7 +5,7 @@ import type { AnswerKind } from "#relay/owner.ts";
 import { AnswerFrames } from "../../../apps/worker/attempt/answer-frames.ts";
 import { UsageReports } from "../../../apps/worker/attempt/usage-reports.ts";
 import { gatherBytesMax } from "../../../apps/worker/bounds.ts";
-import { Pace } from "../../../apps/worker/upstream/pace.ts";
+import { StreamPace } from "../../../apps/worker/upstream/stream-pace.ts";
 
 const intervalMs = 40;
 
@@ -18,7 +18,7 @@ function framesOf(t: TestContext) {
   const sent: string[] = [];
   const send = (kind: AnswerKind, payload: Buffer) =>
     void sent.push(kind === "data" ? decodeData(payload).bytes.toString() : `<${kind}>`);
-  const pace = new Pace({ now: () => now, epoch: () => 0 });
+  const pace = new StreamPace({ now: () => now, epoch: () => 0 });
   pace.intervalMs = intervalMs;
   const frames = new AnswerFrames(send, new UsageReports("answer", send), { hasHead: true, pace });
   const write = (...texts: string[]) =>

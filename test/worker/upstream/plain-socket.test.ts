@@ -2,23 +2,24 @@
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { test } from "node:test";
-import { createServer as createTlsServer, connect as tlsConnect } from "node:tls";
+import { connect as tlsConnect } from "node:tls";
 import { gzipSync } from "node:zlib";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { gatherBytesMax } from "../../../apps/worker/bounds.ts";
-import { Pace } from "../../../apps/worker/upstream/pace.ts";
 import { watchSocket } from "../../../apps/worker/upstream/plain-socket.ts";
+import { StreamPace } from "../../../apps/worker/upstream/stream-pace.ts";
 import { Upstreams } from "../../../apps/worker/upstream/upstreams.ts";
 import { partOf } from "../../support/part-of.ts";
 import { startTcpServer } from "../../support/tcp.ts";
 import { until } from "../../support/time.ts";
-import { type Protocol, serverCredentials, startTlsFront, tlsFiles } from "../../support/tls.ts";
+import { type Protocol, startTlsFront, startTlsTunnel, tlsFiles } from "../../support/tls.ts";
 
 /** A pace whose intervals end when the test says so. */
-class HandPace extends Pace {
+class HandPace extends StreamPace {
   override intervalMs = 1_000;
   readonly waiting: (() => void)[] = [];
   override later(act: () => void): void {
@@ -33,20 +34,15 @@ class HandPace extends Pace {
 async function connected(kind: "TCP" | "TLS") {
   const stack = new AsyncDisposableStack();
   const accepted = Promise.withResolvers<Socket>();
-  let port: number;
-  if (kind === "TCP") port = stack.use(await startTcpServer(accepted.resolve)).port;
-  else {
-    const server = createTlsServer(serverCredentials, (socket) =>
-      accepted.resolve(socket.on("error", () => undefined)),
-    );
-    await once(server.listen(0, "127.0.0.1"), "listening");
-    stack.defer(() => void server.close());
-    port = (server.address() as AddressInfo).port;
-  }
+  const host = "127.0.0.1";
+  const { port } = stack.use(await startTcpServer(accepted.resolve));
+  const front = kind === "TCP" ? undefined : stack.use(await startTlsTunnel({ port, host }));
   const socket =
-    kind === "TCP" ? connect(port, "127.0.0.1") : tlsConnect({ port, host: "127.0.0.1", rejectUnauthorized: false });
+    front === undefined
+      ? connect(port, host)
+      : tlsConnect({ port: front.port, host, ca: readFileSync(tlsFiles.caFile) });
   stack.defer(() => void socket.destroy());
-  await once(socket, kind === "TCP" ? "connect" : "secureConnect");
+  await once(socket, front === undefined ? "connect" : "secureConnect");
   const pace = new HandPace();
   watchSocket(socket, pace);
   const reads: string[] = [];
@@ -194,7 +190,6 @@ for (const protocol of ["plain", "http/1.1", "h2"] as const satisfies ("plain" |
       const upstreams = new Upstreams(() => ({}));
       stack.defer(() => upstreams.close());
       upstreams.pace.intervalMs = 20;
-
       const upstream = partOf<CatalogueUpstream>({
         name: "theirs",
         dialect: "openai-chat",

@@ -5,14 +5,14 @@
 import { type Clock, systemClock } from "#service/clock.ts";
 import { paceTickMs } from "../bounds.ts";
 
-/** A connection that can stop being read. Neither method may throw. */
+/** A connection that can stop being read. Neither function may throw. */
 export interface PacedStream {
-  stop(): void;
-  start(): void;
+  readonly stop: () => void;
+  readonly start: () => void;
 }
 
 /** One for all streams of a worker. */
-export class Pace {
+export class StreamPace {
   /** Milliseconds between two reads of a stream; 0 while the process has time for each chunk. */
   intervalMs = 0;
   readonly #clock: Clock;
@@ -23,15 +23,15 @@ export class Pace {
     this.#justRead = [];
     for (const stream of streams) {
       stream.stop();
-      this.later(() => stream.start());
+      this.later(stream.start);
     }
   };
   readonly #onTime = () => {
-    const soon = this.#clock.now() + paceTickMs;
-    const first = this.#waiting.findIndex(({ at }) => at > soon);
+    const now = this.#clock.now();
+    const first = this.#waiting.findIndex(({ at }) => at > now + paceTickMs);
     const due = this.#waiting.splice(0, first < 0 ? this.#waiting.length : first);
     const next = this.#waiting[0];
-    if (next !== undefined) setTimeout(this.#onTime, next.at - soon + paceTickMs);
+    if (next !== undefined) setTimeout(this.#onTime, next.at - now);
     for (const { act } of due) act();
   };
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { paceTickMs } from "../../../apps/worker/bounds.ts";
-import { Pace } from "../../../apps/worker/upstream/pace.ts";
+import { StreamPace } from "../../../apps/worker/upstream/stream-pace.ts";
 
 test("each waits for its own interval; those that are due within a tick act together, with one timer for all", (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
@@ -10,7 +10,7 @@ test("each waits for its own interval; those that are due within a tick act toge
     now += ms;
     t.mock.timers.tick(ms);
   };
-  const pace = new Pace({ now: () => now, epoch: () => 0 });
+  const pace = new StreamPace({ now: () => now, epoch: () => 0 });
   const acted: string[] = [];
   const wait = (name: string) => pace.later(() => acted.push(`${name} ${now}`));
   pace.intervalMs = 40;
