@@ -188,7 +188,9 @@ function createPath(
 ) {
   registerRelayMetrics(registry, mailbox);
   registerCatalogueMetrics(registry, catalogue);
-  const usage = new UsageStream({ redis, keyspace, directory: config.usageDirectory, log });
+  // Redis has counted in budgets what the ledger is told.
+  const beforeSend = () => limits.flush();
+  const usage = new UsageStream({ redis, keyspace, directory: config.usageDirectory, log, beforeSend });
   opened.defer(() => usage.close());
   registerUsageMetrics(registry, usage);
   if (tracing !== undefined) {

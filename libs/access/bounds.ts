@@ -40,6 +40,16 @@ export const tagsMax = 10;
 export const tagLengthMax = 60;
 /** Admissions or settlements of the same subjects in one script. */
 export const batchedCallsMax = 64;
+/**
+ * How long a process admits from the allowance of one answer, and which part of what a limit has
+ * left the allowance is.
+ */
+export const allowanceMs = 100;
+export const allowanceShare = 64;
+/** How long it is remembered: longer than Redis may take to answer. */
+export const allowanceKeptMs = 5_000;
+/** How late Redis hears of what was admitted from allowances, and of usage far from a limit. */
+export const gatherMs = 50;
 /** With `onLimit: wait`: how long a request waits for its turn, by default and at most. */
 export const limitWaitMsDefault = 30_000;
 export const limitWaitMsMax = 600_000;

@@ -134,24 +134,27 @@ end
 /**
  * Admits generations of the same subjects, one after the other, or refuses one without counting
  * anything of it. KEYS: for each subject its window, running, reserved and budget. ARGV: the
- * lifetime of the leases in milliseconds, 0 for no lease; 1, or 0 to decide without counting; for
- * each subject the value of each limit in the order of the limit table, "" for none; then for each
- * generation its name, its estimated input tokens, all tokens to reserve and the money to reserve.
- * Returns numbers in a text, with spaces between them, equally many for each generation: 1 or 0; in
- * a refusal the subject's number, the limit's number, 1 when the limit is a budget that is spent
- * and not only reserved, and the milliseconds until a retry can succeed (at most 60,000; a second
- * where the end of running generations may free the tokens; without meaning for a spent budget);
- * then the time (epoch milliseconds), and for each subject the requests, the milliseconds until
- * none of them counts, and the same for tokens. Atomic: it checks all limits of all subjects before
- * it counts anything. A limit admits a request that begins below it, so the last answer may exceed
- * it, but refuses an input that does not fit unless the window is empty. It first ends up to 1,000
- * expired leases of each subject. Each counter is read and written once, however many generations
- * there are.
+ * lifetime of the leases in milliseconds, 0 for no lease; `admit`, `look` to decide without
+ * counting, or `count` to refuse nothing, because they were admitted before; for each subject the
+ * value of each limit in the order of the limit table, "" for none; then for each generation its
+ * name, its estimated input tokens, all tokens to reserve and the money to reserve. Returns numbers
+ * in a text, with spaces between them, equally many for each generation, or with `count` for the
+ * last one alone: 1 or 0; in a refusal the subject's number, the limit's number, 1 when the limit
+ * is a budget that is spent and not only reserved, and the milliseconds until a retry can succeed
+ * (at most 60,000; a second where the end of running generations may free the tokens; without
+ * meaning for a spent budget); then the time (epoch milliseconds), and for each subject the
+ * requests, the milliseconds until none of them counts, and the same for tokens. At the end, for
+ * each subject its running generations and the nano-units that all of its budgets have left, 0 if
+ * no generation costs anything. Atomic: it checks all limits of all subjects before it counts
+ * anything. A limit admits a request that begins below it, so the last answer may exceed it, but
+ * refuses an input that does not fit unless the window is empty. It first ends up to 1,000 expired
+ * leases of each subject. Each counter is read and written once, however many generations there
+ * are.
  */
 export const admitScript = `${common}
 local limits = { ${luaLimits.join(", ")} }
 local subjects = #KEYS / 4
-local lifeMs, counts = tonumber(ARGV[1]), ARGV[2] == '1'
+local lifeMs, mode = tonumber(ARGV[1]), ARGV[2]
 local none = { r = 0, t = 0, rl = 0, tl = 0 }
 -- The milliseconds until nothing counts of a window whose last count is in this slot.
 local function resetOf(slot) return math.max(0, (slot + windowSlots) * 1000 - nowMs) end
@@ -261,7 +264,8 @@ for at = 3 + subjects * #limits, #ARGV, 4 do
   local input, tokens, money = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   refusal = nil
   for subject = 1, subjects do check(subject, owners[subject], input, tokens, money) end
-  if counts and not refusal then
+  if mode == 'count' then refusal, last = nil, 0 end
+  if mode ~= 'look' and not refusal then
     for subject = 1, subjects do count(owners[subject], at, tokens, money) end
     leases[#leases + 1] = expiry
     leases[#leases + 1] = ARGV[at]
@@ -277,6 +281,8 @@ for at = 3 + subjects * #limits, #ARGV, 4 do
 end
 for subject = 1, subjects do
   local own = owners[subject]
+  answer[last + 1], answer[last + 2] = own.running or 0, own.room and textOf(math.max(0, own.room - own.reserved)) or 0
+  last = last + 2
   local window, written = own.window, {}
   for _, letter in ipairs({ 'r', 't' }) do
     local counted = own[letter] - window[letter]

@@ -1,7 +1,8 @@
 /**
  * Rate limits and budgets, counted in Redis over all processes: reserved at admission in one round
  * trip, settled when the generation ends. Calls of one turn of the event loop about the same
- * subjects share a script.
+ * subjects share a script. Far from its limits, a busy caller is admitted from an allowance without
+ * a round trip; Redis then counts the admissions and ends of `gatherMs` together.
  */
 
 import { nanoOf } from "#ledger/money.ts";
@@ -9,8 +10,9 @@ import type { Keyspace } from "#service/keyspace.ts";
 import { leaseMs } from "#service/lease.ts";
 import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
+import type { AllowanceSubject, Allowances, Counts } from "./allowances.ts";
 import { Batches } from "./batches.ts";
-import { forgottenMax, knownMax, renewalsMax, settledMs } from "./bounds.ts";
+import { batchedCallsMax, forgottenMax, gatherMs, knownMax, renewalsMax, settledMs } from "./bounds.ts";
 import { hasLimit, type LimitName, type Limits, limitRows, type limitScopes, limitsCount } from "./limits.ts";
 import { admitScript, readScript, renewScript, settleScript } from "./rate-limit-scripts.ts";
 import { type KeyRecord, namesModel } from "./record.ts";
@@ -209,6 +211,7 @@ export const usageLimitsOf = (subjects: readonly LimitedSubject[]): LimitedSubje
 export class LimitCounters {
   readonly #redis: Redis;
   readonly #keyspace: Keyspace;
+  readonly #allowances: Allowances | undefined;
   readonly #argumentsOf = new WeakMap<readonly LimitedSubject[], SubjectArguments>();
   readonly #admissions = new Batches<readonly LimitedSubject[], Reservation, LimitDecision>(
     (subjects, reservations) => this.#decide(subjects, reservations, leaseMs),
@@ -219,23 +222,69 @@ export class LimitCounters {
     (subjects, settlements) => this.#settle(subjects, settlements),
     queueMicrotask,
   );
+  /** Admitted from allowances; Redis does not know them yet. */
+  readonly #taken = new Map<readonly LimitedSubject[], Reservation[]>();
+  /** Far from a limit. */
+  readonly #lateSettlements = new Batches<readonly LimitedSubject[], Settlement, undefined>(
+    (subjects, settlements) => this.#settle(subjects, settlements),
+    (start) => {
+      this.#starts.push(start);
+      this.#flushSoon();
+    },
+  );
+  /** Each sends late settlements. */
+  #starts: (() => void)[] = [];
+  #flushTimer: NodeJS.Timeout | undefined;
   /** Generations that Redis confirmed as settled and still remembers. */
   #known: string[] = [];
 
-  /** `redis` has the purpose `request`. */
-  constructor(redis: Redis, keyspace: Keyspace) {
+  /** `redis` has the purpose `request`. Without `allowances` every admission asks Redis. */
+  constructor(redis: Redis, keyspace: Keyspace, allowances?: Allowances) {
     this.#redis = redis;
     this.#keyspace = keyspace;
+    this.#allowances = allowances;
   }
 
   /**
-   * One round trip, shared with the other admissions of the same array of subjects in this turn of
-   * the event loop; needs at least one subject. The caller renews an admitted reservation and
-   * settles it. After a rejection Redis may have admitted it, or may still do so: settle it with
-   * `neverBegan`.
+   * No round trip if the allowances suffice. Otherwise one, shared with the other admissions of the
+   * same array of subjects in this turn of the event loop; needs at least one subject. The caller
+   * renews an admitted reservation and settles it. After a rejection Redis may have admitted it, or
+   * may still do so: settle it with `neverBegan`.
    */
   admit(reservation: Reservation): Promise<LimitDecision> {
-    return this.#admissions.add(reservation.subjects, reservation);
+    const { subjects } = reservation;
+    const { allowed } = this.#of(subjects);
+    const counts = this.#allowances?.take(allowed, reservation.tokens, reservation.nano);
+    if (counts === undefined) return this.#admissions.add(subjects, reservation);
+    const taken = this.#taken.get(subjects);
+    if (taken === undefined) this.#taken.set(subjects, [reservation]);
+    else taken.push(reservation);
+    if (taken?.length === batchedCallsMax) this.flush();
+    else this.#flushSoon();
+    return Promise.resolve({ kind: "admitted", standings: standingsOf(subjects, counts, counts[0]?.now ?? 0) });
+  }
+
+  #flushSoon(): void {
+    this.#flushTimer ??= setTimeout(() => this.flush(), gatherMs);
+  }
+
+  /** Tells Redis now what it would hear soon: all admissions before any settlement. */
+  flush(): void {
+    if (this.#flushTimer === undefined) return;
+    clearTimeout(this.#flushTimer);
+    this.#flushTimer = undefined;
+    for (const [subjects, reservations] of this.#taken) void this.#count(subjects, reservations);
+    this.#taken.clear();
+    const starts = this.#starts;
+    this.#starts = [];
+    for (const start of starts) start();
+  }
+
+  /** Never rejects: a reservation that Redis does not know counts when it is renewed or settled. */
+  async #count(subjects: readonly LimitedSubject[], reservations: readonly Reservation[]): Promise<void> {
+    await this.#decide(subjects, reservations, leaseMs, "count").catch(() =>
+      this.#allowances?.lose(this.#of(subjects).allowed),
+    );
   }
 
   /**
@@ -251,7 +300,7 @@ export class LimitCounters {
    * subject.
    */
   look(subjects: readonly LimitedSubject[], estimate: Estimate): Promise<LimitDecision> {
-    return this.#decideOne(reservationOf("", subjects, estimate, 0), leaseMs, false);
+    return this.#decideOne(reservationOf("", subjects, estimate, 0), leaseMs, "look");
   }
 
   /** In the order of `subjects`; one round trip. Counts nothing. */
@@ -273,8 +322,8 @@ export class LimitCounters {
     });
   }
 
-  async #decideOne(reservation: Reservation, lifeMs: number, counts = true): Promise<LimitDecision> {
-    const [decision] = await this.#decide(reservation.subjects, [reservation], lifeMs, counts);
+  async #decideOne(reservation: Reservation, lifeMs: number, mode: Mode = "admit"): Promise<LimitDecision> {
+    const [decision] = await this.#decide(reservation.subjects, [reservation], lifeMs, mode);
     return decision as LimitDecision;
   }
 
@@ -282,25 +331,33 @@ export class LimitCounters {
     subjects: readonly LimitedSubject[],
     reservations: readonly Reservation[],
     lifeMs: number,
-    counts = true,
+    mode: Mode = "admit",
   ): Promise<LimitDecision[]> {
-    const { keys, limits } = this.#of(subjects);
-    const values: (string | number)[] = [lifeMs, Number(counts), ...limits];
+    if (mode !== "count") this.flush();
+    const { keys, allowed, limits } = this.#of(subjects);
+    const question = mode === "look" || lifeMs === 0 ? undefined : this.#allowances?.ask(allowed);
+    const values: (string | number)[] = [lifeMs, mode, ...limits];
     for (const { generation, inputTokens, tokens, nano } of reservations)
       values.push(generation, inputTokens, tokens, nano);
     const answer = ((await runScript(this.#redis, scripts.admit, keys, values)) as string).split(" ").map(Number);
-    const size = answer.length / reservations.length;
-    return reservations.map((_, index) => decisionOf(subjects, answer.slice(index * size, (index + 1) * size)));
+    const size = decisionSize + subjects.length * windowSize;
+    const decided = answer.length - subjects.length * stateSize;
+    const decisions: LimitDecision[] = [];
+    for (let at = 0; at < decided; at += size) decisions.push(decisionOf(subjects, answer.slice(at, at + size)));
+    if (question !== undefined) this.#allowances?.learn(question, countsIn(subjects, answer.slice(decided - size)));
+    return decisions;
   }
 
   /**
    * Ends the lease and counts what was used. After a rejection, repeat it with the same arguments
    * within `settledMs` of the first call: the generation counts once, however many of the calls
-   * Redis ran. Redis gets the command in the next microtask, so an answer that is sent in a later
-   * one never overtakes it.
+   * Redis ran. Redis gets the command within `gatherMs`; near a limit, or of a caller that is not
+   * busy, in the next microtask, so that an answer that is sent later does not overtake it.
    */
   settle({ generation, subjects, receivedAt }: Reservation, used: Used): Promise<void> {
-    return this.#settlements.add(subjects, { generation, receivedAt, used });
+    const isFar = this.#allowances?.has(this.#of(subjects).allowed, used.tokens, used.nano) === true;
+    if (!isFar) this.flush();
+    return (isFar ? this.#lateSettlements : this.#settlements).add(subjects, { generation, receivedAt, used });
   }
 
   async #settle(subjects: readonly LimitedSubject[], settlements: readonly Settlement[]): Promise<undefined[]> {
@@ -330,6 +387,7 @@ export class LimitCounters {
    * reservation that leaves the iterable before its turn is not renewed.
    */
   async renew(reservations: Iterable<Reservation>): Promise<void> {
+    this.flush();
     let leases: Reservation[] = [];
     let count = 0;
     for (const reservation of reservations) {
@@ -362,6 +420,10 @@ export class LimitCounters {
     const present = this.#argumentsOf.get(subjects);
     if (present !== undefined) return present;
     const made: SubjectArguments = {
+      allowed: subjects.map(({ scope, name, limits }) => ({
+        name: `${scope} ${name} ${JSON.stringify(limits)}`,
+        limits,
+      })),
       keys: subjects.flatMap(({ scope, name }) =>
         (["window", "running", "reserved", "budget"] as const).map((what) => this.#keyspace.limit(scope, name, what)),
       ),
@@ -377,6 +439,7 @@ export class LimitCounters {
 
 /** The scripts' arguments about subjects. */
 interface SubjectArguments {
+  allowed: AllowanceSubject[];
   keys: string[];
   /** The value of each limit of each subject. */
   limits: (string | number)[];
@@ -388,19 +451,50 @@ interface Settlement extends Pick<Reservation, "generation" | "receivedAt"> {
   used: Used;
 }
 
+/** How an admission is decided: see `admitScript`. */
+type Mode = "admit" | "look" | "count";
+
+/** The numbers that a decision begins with. */
+const decisionSize = 6;
+/** Further numbers in it for each subject. */
+const windowSize = 4;
+/** Numbers for each subject after all decisions. */
+const stateSize = 2;
+
+type Window = Omit<Use, "running" | "reserved">;
+
 /** Reads one generation's part of the answer of `admitScript`. */
 function decisionOf(subjects: readonly LimitedSubject[], answer: readonly number[]): LimitDecision {
-  const [isAdmitted, subjectNumber = 0, limitNumber = 0, isSpent, retryMs = 0, now = 0, ...windows] = answer;
-  const standings = {
-    requests: tightestOf(subjects, "requestsPerMinute", windows, 0),
-    tokens: tightestOf(subjects, "tokensPerMinute", windows, 2),
-    now,
-  };
+  const [isAdmitted, subjectNumber = 0, limitNumber = 0, isSpent, retryMs = 0, now = 0] = answer;
+  const standings = standingsOf(subjects, windowsIn(subjects, answer), now);
   if (isAdmitted === 1) return { kind: "admitted", standings };
   const subject = subjects[subjectNumber - 1] as LimitedSubject;
   const limit = limitRows[limitNumber - 1]?.name as LimitName;
   return { kind: "refused", subject, limit, isSpent: isSpent === 1, retryMs, standings };
 }
+
+const windowsIn = (subjects: readonly LimitedSubject[], answer: readonly number[]): Window[] =>
+  subjects.map((_, index) => {
+    const at = decisionSize + index * windowSize;
+    const [requests = 0, requestsResetMs = 0, tokens = 0, tokensResetMs = 0] = answer.slice(at, at + windowSize);
+    return { requests, requestsResetMs, tokens, tokensResetMs };
+  });
+
+/** The state of the subjects after the last decision, whose answer this is. */
+function countsIn(subjects: readonly LimitedSubject[], answer: readonly number[]): Counts[] {
+  const now = answer[decisionSize - 1] as number;
+  const states = answer.slice(decisionSize + subjects.length * windowSize);
+  return windowsIn(subjects, answer).map((window, index) => {
+    const [running = 0, room = 0] = states.slice(index * stateSize);
+    return { ...window, running, room, now };
+  });
+}
+
+const standingsOf = (subjects: readonly LimitedSubject[], windows: readonly Window[], now: number): Standings => ({
+  requests: tightestOf(subjects, "requestsPerMinute", windows, "requests"),
+  tokens: tightestOf(subjects, "tokensPerMinute", windows, "tokens"),
+  now,
+});
 
 /** A limit as the scripts expect it: money in nano-units, "" for none. */
 const limitValueOf = (limits: Limits, { name, counter }: (typeof limitRows)[number]): number | string => {
@@ -416,24 +510,20 @@ const scripts = {
   read: scriptOf(readScript, "run"),
 };
 
-/**
- * `windows` has four numbers for each subject; those of this limit begin at `offset`: the count,
- * and the milliseconds until it is 0.
- */
 function tightestOf(
   subjects: readonly LimitedSubject[],
   name: LimitName,
-  windows: readonly number[],
-  offset: number,
+  windows: readonly Window[],
+  counter: "requests" | "tokens",
 ): Standing | undefined {
   let tightest: Standing | undefined;
   for (const [index, { limits }] of subjects.entries()) {
     const limit = limits[name];
-    if (limit === undefined) continue;
-    const used = windows[index * 4 + offset] ?? 0;
-    const remaining = Math.max(0, limit - used);
+    const window = windows[index];
+    if (limit === undefined || window === undefined) continue;
+    const remaining = Math.max(0, limit - window[counter]);
     if (tightest === undefined || remaining < tightest.remaining)
-      tightest = { limit, remaining, resetMs: windows[index * 4 + offset + 1] ?? 0 };
+      tightest = { limit, remaining, resetMs: window[`${counter}ResetMs`] };
   }
   return tightest;
 }

@@ -38,6 +38,8 @@ export interface UsageStreamOptions {
   /** The directory of the file. Files that dead processes left there are sent as well. */
   directory: string;
   log: Logger;
+  /** Sends what Redis must have before the records. */
+  beforeSend?(): void;
   /** For tests: smaller bounds than those of `bounds.ts`. */
   bounds?: Partial<UsageStreamBounds>;
   clock?: Clock;
@@ -192,6 +194,7 @@ export class UsageStream {
 
   /** Resolves to the lines that Redis did not take; it may have taken them all the same. */
   async #sendAll(lines: readonly string[]): Promise<string[]> {
+    this.#options.beforeSend?.();
     const batches: string[][] = [];
     for (let start = 0; start < lines.length; start += batchRecordsMax)
       batches.push(lines.slice(start, start + batchRecordsMax));

@@ -32,14 +32,16 @@ import { measures, type Sample, Traffic } from "./traffic.ts";
  * Each request comes alone, after everything that the one before it left behind, so it shares
  * nothing with others. The budgets include what a busy machine may add: an acknowledgement that
  * travels alone (one publish, one write, a few bytes, timers and promises), a new second in the
- * window of a limit (six commands), and a script of its own that ends a background job. Requests at
- * once, chunks and messages share what their timing allows, so their budgets have more to spare.
+ * window of a limit (six commands), and a script of its own that ends a background job. A caller
+ * that comes again at once asks its limits once for many requests. Requests at once or one by one,
+ * chunks and messages share what their timing allows, so their budgets have more to spare.
  */
 const budgets = `
                                  commands  scripts  publishes  writes    bytes  jobs  timers  promises
 short answer                           26        3          3       8    3,350     1      18       128
 short answer of a session              26        3          3       8    3,400     1      18       128
 short answer with limits               62        5          3      10    4,400     1      21       158
+20 with limits, one by one            700       60         44     130   70,000    20     320     2,700
 65 short answers, 64 at once          560       36         36      84  130,000    42     450     4,600
 idempotent short answer                38        4          3      10    4,750     1      21       156
 stored response                        45        4          3       9    5,500     1      21       156
@@ -197,6 +199,15 @@ const acts: Record<string, () => Promise<unknown>> = {
   "resumable stream of one chunk": async () => endOf(await openStream({ "x-sluice-resumable": "true" })),
 };
 for (const [kind, act] of Object.entries(acts)) test(kind, () => assertBudget(kind, act));
+
+test("20 with limits, one by one", () =>
+  assertBudget(
+    "20 with limits, one by one",
+    async () => {
+      for (let count = 0; count < 20; count++) await call(chatBody(), { key: limitedKey });
+    },
+    timedShareMin,
+  ));
 
 test("65 short answers, 64 at once", () =>
   assertBudget(

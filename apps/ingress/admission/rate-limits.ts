@@ -5,6 +5,7 @@
 
 import type { ServerResponse } from "node:http";
 import type { Logger } from "pino";
+import { Allowances } from "#access/allowances.ts";
 import type { KeyFollower } from "#access/follow.ts";
 import {
   type GroupLimits,
@@ -58,7 +59,8 @@ export interface RateLimiterOptions extends Omit<LimitWaitsOptions, "weightOf"> 
 export interface LimitsReservation {
   /**
    * Replaces the reservation by what was used; undefined for nothing. Call it once, when the
-   * generation is over. Redis gets it before whatever the caller gets in a later microtask.
+   * generation is over. Near a limit Redis gets it before whatever the caller gets in a later
+   * microtask.
    */
   settle(bill: Bill | undefined): void;
   /** In the place of `settle`: the generation never began, so its request does not count either. */
@@ -116,14 +118,15 @@ export class RateLimiter {
 
   constructor(options: RateLimiterOptions) {
     this.#options = options;
-    this.#counters = new LimitCounters(options.redis, options.keyspace);
+    this.#counters = new LimitCounters(options.redis, options.keyspace, new Allowances(options.clock));
     const weightOf = (group: string) => options.catalogue().groups.get(group)?.weight ?? 1;
     this.#waits = new LimitWaits({ ...options, weightOf });
   }
 
   /**
-   * One round trip to Redis, and where its limits let it wait, one for each turn that it gets. A
-   * caller without limits costs none, and gets undefined. Rejects when Redis does not answer.
+   * One round trip to Redis, or none for a busy caller far from its limits; where its limits let it
+   * wait, one for each turn that it gets. A caller without limits gets undefined. Rejects when
+   * Redis does not answer.
    */
   admit(request: LimitedRequest): Promise<Result<Reserved>> | undefined {
     const subjects = this.#subjectsOf(request.request.http.caller, request);
@@ -280,8 +283,14 @@ export class RateLimiter {
     }
   }
 
+  /** Tells Redis at once what was admitted from allowances, and what has ended. */
+  flush(): void {
+    this.#counters.flush();
+  }
+
   /** Sends the pending usage records once more, as far as Redis answers. */
   async close(): Promise<void> {
+    this.flush();
     await Promise.all([...this.#pending.values()].slice(0, repeatedRecordsMax).map((record) => this.#send(record)));
   }
 

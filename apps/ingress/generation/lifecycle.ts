@@ -592,7 +592,7 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   /**
-   * The usage is recorded before the caller has the end, so that its next request finds the
+   * The usage is recorded before the caller has the end: near a limit its next request finds the
    * released reservation. Nothing in this turn of the event loop finds the generation any more.
    */
   #end(generation: Generation, outcome: GenerationOutcome, respond?: () => void): void {
@@ -906,7 +906,9 @@ export class GenerationLifecycle implements TransportHandlers {
     const bill = billOf(generation, outcome, generation.facts.receivedAt);
     generation.bill = bill;
     if (bill !== undefined) generation.modelAnswered = bill.model;
-    generation.reservation?.settle(bill);
+    // Redis went away before a worker had it: its request does not count.
+    if (outcome === unavailable.code && generation.state.waitedMs === undefined) generation.reservation?.cancel();
+    else generation.reservation?.settle(bill);
   }
 
   /** May be called twice for a response that closes while it ends. */
