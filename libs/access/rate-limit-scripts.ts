@@ -234,14 +234,11 @@ local function check(subject, own, input, tokens, money)
     end
   end
   if max.generations and lifeMs > 0 and own.running >= max.generations then refuse(subject, own.places.generations, 1000, false) end
-  if money > 0 and own.budgets[1] then
-    if not own.room then readBudgets(own) end
-    if own.reserved >= own.room then
-      for _, budget in ipairs(own.budgets) do
-        local isSpent = budget.spent >= budget.max
-        -- Of several spent budgets, the last in the table is reported.
-        if budget.spent + own.reserved >= budget.max then refuse(subject, budget.place, isSpent and budget.place or 1000, isSpent) end
-      end
+  if money > 0 and own.budgets[1] and own.reserved >= own.room then
+    for _, budget in ipairs(own.budgets) do
+      local isSpent = budget.spent >= budget.max
+      -- Of several spent budgets, the last in the table is reported.
+      if budget.spent + own.reserved >= budget.max then refuse(subject, budget.place, isSpent and budget.place or 1000, isSpent) end
     end
   end
 end
@@ -263,20 +260,25 @@ local expiry, admitted = textOf(nowMs + lifeMs), '1 0 0 0 0 ' .. textOf(nowMs)
 for at = 3 + subjects * #limits, #ARGV, 4 do
   local input, tokens, money = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   refusal = nil
-  for subject = 1, subjects do check(subject, owners[subject], input, tokens, money) end
-  if mode == 'count' then refusal, last = nil, 0 end
+  for subject = 1, subjects do
+    local own = owners[subject]
+    if money > 0 and own.budgets[1] and not own.room then readBudgets(own) end
+    if mode ~= 'count' then check(subject, own, input, tokens, money) end
+  end
   if mode ~= 'look' and not refusal then
     for subject = 1, subjects do count(owners[subject], at, tokens, money) end
     leases[#leases + 1] = expiry
     leases[#leases + 1] = ARGV[at]
   end
-  answer[last + 1] = refusal
-    and table.concat({ 0, refusal.subject, refusal.place, refusal.isSpent and 1 or 0, refusal.retryMs, textOf(nowMs) }, ' ') or admitted
-  last = last + 1
-  for subject = 1, subjects do
-    local own = owners[subject]
-    answer[last + 1], answer[last + 2], answer[last + 3], answer[last + 4] = own.r, own.rReset, own.t, own.tReset
-    last = last + 4
+  if mode ~= 'count' or at + 4 > #ARGV then
+    answer[last + 1] = refusal
+      and table.concat({ 0, refusal.subject, refusal.place, refusal.isSpent and 1 or 0, refusal.retryMs, textOf(nowMs) }, ' ') or admitted
+    last = last + 1
+    for subject = 1, subjects do
+      local own = owners[subject]
+      answer[last + 1], answer[last + 2], answer[last + 3], answer[last + 4] = own.r, own.rReset, own.t, own.tReset
+      last = last + 4
+    end
   end
 end
 for subject = 1, subjects do

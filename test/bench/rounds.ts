@@ -86,10 +86,20 @@ async function resume(system: System, shortModel: string): Promise<void> {
     }
 }
 
+/**
+ * Load for a second, and the ledger's work on it: processes that were stopped make up for what they
+ * missed, reconnect and hear of each other first.
+ */
+async function settle(system: System, shortModel: string): Promise<void> {
+  await runShort({ system, path: chatPath, bodies: [chatBodyOf(shortModel)], connections: 16, seconds: 1 });
+  await system.caughtUp?.();
+}
+
 /** A system's turn: continues it, measures, waits until it is idle, and stops it again. */
 export async function inTurn(system: System, shortModel: string, use: () => Promise<void>): Promise<void> {
   try {
     await resume(system, shortModel);
+    await settle(system, shortModel);
     await use();
     await untilCalm(system);
   } finally {
