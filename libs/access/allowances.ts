@@ -1,8 +1,8 @@
 /**
  * The requests that a process may admit without asking Redis. Each answer of Redis gives it a share
  * of what every limit has left, for a moment. Near a limit the share holds no request, so Redis
- * decides. A limit is exceeded only if more than `allowanceShare` processes take their whole shares
- * at the same time.
+ * decides. Redis keeps nothing back for it: where others use up a limit in that moment, each
+ * process may exceed it by its share.
  */
 import type { Clock } from "#service/clock.ts";
 import { allowanceKeptMs, allowanceMs, allowanceShare } from "./bounds.ts";

@@ -339,7 +339,9 @@ export class LimitCounters {
     const values: (string | number)[] = [lifeMs, mode, ...limits];
     for (const { generation, inputTokens, tokens, nano } of reservations)
       values.push(generation, inputTokens, tokens, nano);
-    const answer = ((await runScript(this.#redis, scripts.admit, keys, values)) as string).split(" ").map(Number);
+    // A settlement follows the count: one that came after it would make a lease that nobody ends.
+    const text = await runScript(this.#redis, scripts.admit, keys, values, mode === "count");
+    const answer = (text as string).split(" ").map(Number);
     const size = decisionSize + subjects.length * windowSize;
     const decided = answer.length - subjects.length * stateSize;
     const decisions: LimitDecision[] = [];

@@ -34,14 +34,15 @@ export function scriptOf(body: string, whenFull?: WhenFull): Script {
 const sent = new WeakMap<Redis, Set<string>>();
 
 /**
- * One round trip, or two if Redis lost its scripts. After a time-out it is unknown whether the
- * script ran.
+ * One round trip, or two if Redis lost its scripts: commands that were sent later then overtake it,
+ * so with `isOrdered` it rejects instead. After a time-out it is unknown whether the script ran.
  */
 export async function runScript(
   redis: Redis,
   { text, hash }: Script,
   keys: readonly string[],
   values: readonly (string | number | Buffer)[],
+  isOrdered = false,
 ): Promise<unknown> {
   const sentScripts = sent.get(redis) ?? new Set();
   if (!sentScripts.has(hash)) {
@@ -51,7 +52,7 @@ export async function runScript(
   try {
     return await redis.evalsha(hash, keys.length, ...keys, ...values);
   } catch (error) {
-    if (!(error as Error).message.startsWith("NOSCRIPT")) throw error;
+    if (isOrdered || !(error as Error).message.startsWith("NOSCRIPT")) throw error;
     return redis.eval(text, keys.length, ...keys, ...values);
   }
 }

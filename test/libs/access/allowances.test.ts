@@ -214,6 +214,38 @@ test("other limits of the same subject, and questions about some of its limits, 
   assert.deepEqual(outcomes, ["admitted", "admitted", "admitted", "refused", "refused"]);
 });
 
+test("a Redis that lost its scripts never counts an admission after its end", async () => {
+  const keyspace = newKeyspace();
+  const { counters } = ingressOf(keyspace);
+  const subjects = subjectsWith(far);
+  await counters.admit(next(subjects));
+  await redis.script("FLUSH");
+  const reservation = next(subjects);
+  await counters.admit(reservation);
+  const end = counters.settle(reservation, { tokens: 3, nano: 3 });
+  counters.flush();
+  await end;
+  const [use] = await counters.read(subjects);
+  assert.deepEqual([use?.running, use?.reserved], [1, BigInt(nanoOf(0.5))], "the first one alone");
+  assert.equal((await counters.admit(next(subjects))).kind, "admitted");
+});
+
+test("each ingress exceeds a limit that another one uses up by its share at most", async () => {
+  const keyspace = newKeyspace();
+  const subjects = subjectsWith({ requestsPerMinute: 10 * share });
+  const ingresses = Array.from({ length: 5 }, () => ingressOf(keyspace).counters);
+  const admitAll = async (counters: LimitCounters) => {
+    let count = 0;
+    while ((await counters.admit(next(subjects))).kind === "admitted") count++;
+    return count;
+  };
+  for (const counters of ingresses) await counters.admit(next(subjects));
+  const counts: number[] = [];
+  for (const counters of ingresses.toReversed()) counts.push(await admitAll(counters));
+  assert.equal(counts[0], 10 * share - ingresses.length);
+  for (const count of counts.slice(1)) assert.ok(count <= 10, `${count} more`);
+});
+
 test("near a limit, ends reach Redis before what follows them", async () => {
   const keyspace = newKeyspace();
   const { counters } = ingressOf(keyspace);
