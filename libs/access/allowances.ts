@@ -14,14 +14,17 @@ export interface AllowanceSubject {
   readonly limits: Limits;
 }
 
-/** The use of a subject, as Redis answers. */
-export interface Counts {
-  /** In the last minute. */
-  requests: number;
+/** The requests and tokens of a subject in the last minute. */
+export interface Window {
+  readonly requests: number;
   /** Until none of the requests counts. */
   readonly requestsResetMs: number;
-  tokens: number;
+  readonly tokens: number;
   readonly tokensResetMs: number;
+}
+
+/** The use of a subject, as Redis answers. */
+export interface Counts extends Window {
   readonly running: number;
   /** The nano-units that every budget has left; 0 if the script did not read them. */
   readonly room: number;
@@ -30,19 +33,19 @@ export interface Counts {
 }
 
 interface Amounts {
-  requests: number;
-  tokens: number;
-  nano: number;
+  readonly requests: number;
+  readonly tokens: number;
+  readonly nano: number;
 }
 
+/** The last answer about a subject. */
 interface Allowance {
-  /** Infinite without a limit. */
-  readonly left: Amounts;
+  readonly share: Amounts;
   until: number;
-  /** With the requests that this process has admitted since. */
   readonly counts: Counts;
-  /** The sum of all that this process has ever taken. */
-  readonly taken: Amounts;
+  /** All that this process had ever taken when Redis was asked, and has now. */
+  readonly takenBefore: Amounts;
+  taken: Amounts;
 }
 
 /** A question to Redis: when it was sent, and what had been taken of each subject by then. */
@@ -65,29 +68,21 @@ export class Allowances {
 
   /** Call it as Redis is asked about the subjects, and was told of all that has been taken. */
   ask(subjects: readonly AllowanceSubject[]): Question {
-    const taken = subjects.map(({ name }) => ({ ...(this.#byName.get(name)?.taken ?? nothing) }));
+    const taken = subjects.map(({ name }) => this.#byName.get(name)?.taken ?? nothing);
     return { subjects, at: this.#clock.now(), taken };
   }
 
   /** Redis' answer about each subject of the question. */
-  learn({ subjects, at, taken: takenBefore }: Question, answer: readonly Counts[]): void {
+  learn({ subjects, at, taken }: Question, answer: readonly Counts[]): void {
     this.#sweep();
-    for (const [index, subject] of subjects.entries()) {
-      const taken = this.#byName.get(subject.name)?.taken ?? { ...nothing };
-      const before = takenBefore[index] as Amounts;
+    for (const [index, { name, limits }] of subjects.entries()) {
       const counts = answer[index] as Counts;
-      const requests = taken.requests - before.requests;
-      const tokens = taken.tokens - before.tokens;
-      const share = shareOf(subject.limits, counts);
-      this.#byName.set(subject.name, {
-        left: {
-          requests: share.requests - requests,
-          tokens: share.tokens - tokens,
-          nano: share.nano - (taken.nano - before.nano),
-        },
+      this.#byName.set(name, {
+        share: shareOf(limits, counts),
         until: at + allowanceMs,
-        counts: { ...counts, requests: counts.requests + requests, tokens: counts.tokens + tokens },
-        taken,
+        counts,
+        takenBefore: taken[index] as Amounts,
+        taken: this.#byName.get(name)?.taken ?? nothing,
       });
     }
   }
@@ -107,16 +102,11 @@ export class Allowances {
   take(subjects: readonly AllowanceSubject[], tokens: number, nano: number): Counts[] | undefined {
     if (!this.has(subjects, tokens, nano)) return undefined;
     return subjects.map(({ name }) => {
-      const { left, counts, taken } = this.#byName.get(name) as Allowance;
-      left.requests--;
-      left.tokens -= tokens;
-      left.nano -= nano;
-      taken.requests++;
-      taken.tokens += tokens;
-      taken.nano += nano;
-      counts.requests++;
-      counts.tokens += tokens;
-      return counts;
+      const allowance = this.#byName.get(name) as Allowance;
+      const { taken, counts } = allowance;
+      allowance.taken = { requests: taken.requests + 1, tokens: taken.tokens + tokens, nano: taken.nano + nano };
+      const since = sinceAsked(allowance);
+      return { ...counts, requests: counts.requests + since.requests, tokens: counts.tokens + since.tokens };
     });
   }
 
@@ -126,8 +116,11 @@ export class Allowances {
     return subjects.every(({ name }) => {
       const allowance = this.#byName.get(name);
       if (allowance === undefined || allowance.until < now) return false;
-      const { left } = allowance;
-      return left.requests >= 1 && left.tokens >= tokens && left.nano >= nano;
+      const { share } = allowance;
+      const since = sinceAsked(allowance);
+      return (
+        since.requests + 1 <= share.requests && since.tokens + tokens <= share.tokens && since.nano + nano <= share.nano
+      );
     });
   }
 
@@ -140,6 +133,13 @@ export class Allowances {
   }
 }
 
+const sinceAsked = ({ taken, takenBefore }: Allowance): Amounts => ({
+  requests: taken.requests - takenBefore.requests,
+  tokens: taken.tokens - takenBefore.tokens,
+  nano: taken.nano - takenBefore.nano,
+});
+
+/** Infinite without a limit. */
 function shareOf(limits: Limits, { requests, tokens, running, room }: Counts): Amounts {
   const none = Number.POSITIVE_INFINITY;
   const { requestsPerMinute = none, tokensPerMinute = none, generationsMax = none } = limits;

@@ -10,7 +10,7 @@ import type { Keyspace } from "#service/keyspace.ts";
 import { leaseMs } from "#service/lease.ts";
 import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
-import type { AllowanceSubject, Allowances, Counts } from "./allowances.ts";
+import type { AllowanceSubject, Allowances, Counts, Window } from "./allowances.ts";
 import { Batches } from "./batches.ts";
 import { batchedCallsMax, forgottenMax, gatherMs, knownMax, renewalsMax, settledMs } from "./bounds.ts";
 import { hasLimit, type LimitName, type Limits, limitRows, type limitScopes, limitsCount } from "./limits.ts";
@@ -108,12 +108,7 @@ export interface Standings {
 }
 
 /** The current use of a subject, without its budgets. */
-export interface Use {
-  readonly requests: number;
-  /** Until none of the requests counts. */
-  readonly requestsResetMs: number;
-  readonly tokens: number;
-  readonly tokensResetMs: number;
+export interface Use extends Window {
   readonly running: number;
   /** Nano-units that running generations reserve. */
   readonly reserved: bigint;
@@ -462,8 +457,6 @@ const decisionSize = 6;
 const windowSize = 4;
 /** Numbers for each subject after all decisions. */
 const stateSize = 2;
-
-type Window = Omit<Use, "running" | "reserved">;
 
 /** Reads one generation's part of the answer of `admitScript`. */
 function decisionOf(subjects: readonly LimitedSubject[], answer: readonly number[]): LimitDecision {

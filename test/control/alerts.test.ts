@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
-import { after, test } from "node:test";
+import { test } from "node:test";
 import { pino } from "pino";
 import { correctBudget } from "#access/budgets.ts";
 import { createKey } from "#access/key.ts";
@@ -8,20 +8,14 @@ import { addRecord } from "#access/projection.ts";
 import { nanoOf } from "#ledger/money.ts";
 import { systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
-import { connectRedis } from "#service/redis.ts";
 import { type Alert, Alerts } from "../../apps/control/alerts/alerts.ts";
 import { Webhook } from "../../apps/control/alerts/webhook.ts";
 import type { Database } from "../../apps/control/database/database.ts";
-import { startRedis } from "../support/redis.ts";
+import { connectTestRedis } from "../support/redis.ts";
 import { startScriptedUpstream } from "../support/upstream.ts";
 import { onPostgres } from "./databases.ts";
 
-const server = await startRedis();
-const redis = await connectRedis(server.url, "request");
-after(async () => {
-  redis.disconnect();
-  await server[Symbol.asyncDispose]();
-});
+const redis = await connectTestRedis("request");
 const log = pino({ level: "silent" });
 const day = 86_400_000;
 let spaces = 0;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { test } from "node:test";
 import { pino } from "pino";
 import { correctBudget, periodNumberOf, periodStartOf, readBudgets } from "#access/budgets.ts";
 import { createKey } from "#access/key.ts";
@@ -8,19 +8,13 @@ import { LimitCounters, reservationOf } from "#access/rate-limits.ts";
 import { nanoOf } from "#ledger/money.ts";
 import { systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
-import { connectRedis } from "#service/redis.ts";
 import { BudgetReconciler, differenceOf } from "../../apps/control/ledger/budgets.ts";
 import { insertUsage } from "../../apps/control/ledger/insert.ts";
-import { startRedis } from "../support/redis.ts";
+import { connectTestRedis } from "../support/redis.ts";
 import { openPostgres } from "./databases.ts";
 import { usageRecord } from "./records.ts";
 
-const server = await startRedis();
-const redis = await connectRedis(server.url, "request");
-after(async () => {
-  redis.disconnect();
-  await server[Symbol.asyncDispose]();
-});
+const redis = await connectTestRedis("request");
 
 test("periods begin and are counted as the scripts count them", async () => {
   const keyspace = keyspaceOf("periods");

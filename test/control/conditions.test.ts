@@ -4,21 +4,15 @@
  */
 
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { test } from "node:test";
 import { parseCatalogue } from "#catalogue/load.ts";
 import { type Clock, systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { setControl } from "#service/operator-controls.ts";
-import { connectRedis } from "#service/redis.ts";
 import { type LiveStateOptions, LiveStates } from "../../apps/control/operations/live-state.ts";
-import { startRedis } from "../support/redis.ts";
+import { connectTestRedis } from "../support/redis.ts";
 
-const server = await startRedis();
-const redis = await connectRedis(server.url, "request");
-after(async () => {
-  redis.disconnect();
-  await server[Symbol.asyncDispose]();
-});
+const redis = await connectTestRedis("request");
 
 const catalogue = parseCatalogue(
   Buffer.from(`groups: { default: { models: ["*"] } }

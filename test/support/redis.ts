@@ -8,8 +8,9 @@ import { rmSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { after } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { connectRedis } from "#service/redis.ts";
+import { connectRedis, type Redis, type RedisPurpose } from "#service/redis.ts";
 import { answersPing } from "../../apps/cli/private-redis.ts";
 import { findRedisProgram } from "../../apps/cli/redis-program.ts";
 
@@ -136,6 +137,17 @@ async function programOnPath(): Promise<string> {
   const program = await findRedisProgram(process.env.PATH ?? "");
   if (program.kind !== "found") throw new Error("no redis-server or valkey-server on PATH that is new enough");
   return program.program.path;
+}
+
+/** A connection to an empty Redis until the tests of the calling file are over. */
+export async function connectTestRedis(purpose: RedisPurpose): Promise<Redis> {
+  const server = await startRedis();
+  const redis = await connectRedis(server.url, purpose);
+  after(async () => {
+    redis.disconnect();
+    await server[Symbol.asyncDispose]();
+  });
+  return redis;
 }
 
 /**

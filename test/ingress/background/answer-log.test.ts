@@ -1,21 +1,15 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { test } from "node:test";
 import { systemClock as clock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
-import { connectRedis } from "#service/redis.ts";
 import { LogWriter, logStateOf, readLog } from "../../../apps/ingress/background/answer-log.ts";
 import { Sealing } from "../../../apps/ingress/common/sealing.ts";
 import { BoundedStore } from "../../../apps/ingress/stored/bounded-store.ts";
 import { logIdOf, SealedStore } from "../../../apps/ingress/stored/sealed-store.ts";
-import { startRedis } from "../../support/redis.ts";
+import { connectTestRedis } from "../../support/redis.ts";
 import { until } from "../../support/time.ts";
 
-const server = await startRedis();
-const redis = await connectRedis(server.url, "request");
-after(async () => {
-  redis.disconnect();
-  await server[Symbol.asyncDispose]();
-});
+const redis = await connectTestRedis("request");
 const store = new SealedStore(
   new BoundedStore({
     redis,

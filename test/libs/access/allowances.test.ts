@@ -3,7 +3,7 @@
  */
 
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { test } from "node:test";
 import { type AllowanceSubject, Allowances, type Counts } from "#access/allowances.ts";
 import { allowanceMs, allowanceShare, batchedCallsMax } from "#access/bounds.ts";
 import {
@@ -16,15 +16,9 @@ import {
 } from "#access/rate-limits.ts";
 import { nanoOf } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
-import { connectRedis } from "#service/redis.ts";
-import { startRedis } from "../../support/redis.ts";
+import { connectTestRedis } from "../../support/redis.ts";
 
-const server = await startRedis();
-const redis = await connectRedis(server.url, "patient");
-after(async () => {
-  redis.disconnect();
-  await server[Symbol.asyncDispose]();
-});
+const redis = await connectTestRedis("patient");
 
 const time = { ms: 0 };
 const clock = { now: () => time.ms, epoch: () => Date.now() };
@@ -118,18 +112,22 @@ const next = (subjects: readonly LimitedSubject[], tokens = 30) =>
     Date.now(),
   );
 
-/** An ingress: its counters, and how many commands they sent. */
+/** An ingress: its counters, how many scripts they sent, and its link, which a test may cut. */
 function ingressOf(keyspace: ReturnType<typeof keyspaceOf>) {
   let scripts = 0;
-  const counted = new Proxy(redis, {
+  const link = { isAway: false };
+  const watched = new Proxy(redis, {
     get(target, name) {
       const value = Reflect.get(target, name);
-      if (name === "evalsha" || name === "eval") scripts++;
+      if (name === "evalsha" || name === "eval") {
+        scripts++;
+        if (link.isAway) return () => Promise.reject(new Error("away"));
+      }
       return typeof value === "function" ? value.bind(target) : value;
     },
   });
-  const counters = new LimitCounters(counted, keyspace, new Allowances(clock));
-  return { counters, scripts: () => scripts };
+  const counters = new LimitCounters(watched, keyspace, new Allowances(clock));
+  return { counters, scripts: () => scripts, link };
 }
 const newKeyspace = () => keyspaceOf(`allowances-${++spaces}`);
 
@@ -294,29 +292,19 @@ test("many ingresses at once do not exceed a limit", async () => {
 
 test("when Redis does not answer, the next admission asks it", async () => {
   const keyspace = newKeyspace();
-  let isAway = false;
-  let scripts = 0;
-  const failing = new Proxy(redis, {
-    get(target, name) {
-      const value = Reflect.get(target, name);
-      if (name !== "evalsha" && name !== "eval") return typeof value === "function" ? value.bind(target) : value;
-      scripts++;
-      return isAway ? () => Promise.reject(new Error("away")) : value.bind(target);
-    },
-  });
-  const counters = new LimitCounters(failing, keyspace, new Allowances(clock));
+  const { counters, scripts, link } = ingressOf(keyspace);
   const subjects = subjectsWith(far);
   await counters.admit(next(subjects));
-  isAway = true;
+  link.isAway = true;
   const reservation = next(subjects);
   assert.equal((await counters.admit(reservation)).kind, "admitted");
   counters.flush();
   await assert.rejects(counters.settle(reservation, { tokens: 3, nano: 3 }));
   await assert.rejects(counters.admit(next(subjects)), /away/);
-  isAway = false;
-  const before = scripts;
+  link.isAway = false;
+  const before = scripts();
   await counters.admit(next(subjects));
-  assert.equal(scripts, before + 1);
+  assert.equal(scripts(), before + 1);
   await counters.settle(reservation, { tokens: 3, nano: 3 });
   assert.equal(await redis.hget(keyspace.limit("key", "key_1", "budget"), "dayNano"), "3");
 });

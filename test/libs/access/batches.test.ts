@@ -1,6 +1,6 @@
 /** Calls that share a script count as the same calls one after the other. */
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { test } from "node:test";
 import fc from "fast-check";
 import { Batches } from "#access/batches.ts";
 import {
@@ -14,15 +14,9 @@ import {
 } from "#access/rate-limits.ts";
 import { nanoOf } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
-import { connectRedis } from "#service/redis.ts";
-import { startRedis } from "../../support/redis.ts";
+import { connectTestRedis } from "../../support/redis.ts";
 
-const server = await startRedis();
-const redis = await connectRedis(server.url, "patient");
-after(async () => {
-  redis.disconnect();
-  await server[Symbol.asyncDispose]();
-});
+const redis = await connectTestRedis("patient");
 
 const receivedAt = Date.UTC(2026, 2, 1);
 let spaces = 0;

@@ -4,23 +4,17 @@
  */
 
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { test } from "node:test";
 import fc from "fast-check";
 import { LimitCounters, type LimitedSubject, type Reservation, reservationOf, type Used } from "#access/rate-limits.ts";
 import { nanoOf } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { leaseMs } from "#service/lease.ts";
-import { connectRedis } from "#service/redis.ts";
 import { isLong } from "../../support/long.ts";
-import { startRedis } from "../../support/redis.ts";
+import { connectTestRedis } from "../../support/redis.ts";
 import { age } from "./aging.ts";
 
-const server = await startRedis();
-const redis = await connectRedis(server.url, "patient");
-after(async () => {
-  redis.disconnect();
-  await server[Symbol.asyncDispose]();
-});
+const redis = await connectTestRedis("patient");
 
 const limits = {
   requestsPerMinute: 1e6,

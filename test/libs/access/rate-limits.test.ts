@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { test } from "node:test";
 import {
   type Estimate,
   LimitCounters,
@@ -14,19 +14,13 @@ import {
 import { nanoOf } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { leaseMs } from "#service/lease.ts";
-import { connectRedis } from "#service/redis.ts";
-import { startRedis } from "../../support/redis.ts";
+import { connectTestRedis } from "../../support/redis.ts";
 import { age } from "./aging.ts";
 
-const server = await startRedis();
 /**
  * A patient connection: a thousand concurrent scripts may exceed the time-out of the other kind.
  */
-const redis = await connectRedis(server.url, "patient");
-after(async () => {
-  redis.disconnect();
-  await server[Symbol.asyncDispose]();
-});
+const redis = await connectTestRedis("patient");
 
 let spaces = 0;
 let generations = 0;

@@ -1,17 +1,11 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { test } from "node:test";
 import type { SlotAnnouncement } from "#relay/ports.ts";
 import { RedisSlotBoard } from "#relay/redis/queue-slots.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
-import { connectRedis } from "#service/redis.ts";
-import { startRedis } from "../../../support/redis.ts";
+import { connectTestRedis } from "../../../support/redis.ts";
 
-const server = await startRedis();
-const redis = await connectRedis(server.url, "patient");
-after(async () => {
-  redis.disconnect();
-  await server[Symbol.asyncDispose]();
-});
+const redis = await connectTestRedis("patient");
 
 const keyspace = keyspaceOf("test");
 const keyOf = (queue: string) => keyspace.queueSlots(queue, 1);
