@@ -186,6 +186,12 @@ export interface Gateway extends AsyncDisposable {
 const ids = ["sim-text", "sim-fast", "sim-slow"];
 
 /**
+ * Of callers that may leave: fetch cancels a response that is collected as garbage, so it lives as
+ * long as its signal.
+ */
+const callersResponses = new WeakMap<AbortSignal, Response>();
+
+/**
  * A catalogue with these models, each served by the simulator model of the same line, and `queue:
  * image` for those named so.
  */
@@ -289,8 +295,8 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
       addWorker,
       client: (client = {}) =>
         new OpenAI({ apiKey: client.key ?? key, baseURL: `${client.url ?? url}/v1`, maxRetries: client.retries ?? 0 }),
-      post: (body, request = {}) =>
-        fetch(`${request.url ?? url}/v1/chat/completions`, {
+      async post(body, request = {}) {
+        const response = await fetch(`${request.url ?? url}/v1/chat/completions`, {
           method: "POST",
           headers: {
             authorization: `Bearer ${request.key ?? key}`,
@@ -299,7 +305,10 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
           },
           body: typeof body === "string" ? body : JSON.stringify(body),
           ...(request.signal && { signal: request.signal }),
-        }),
+        });
+        if (request.signal) callersResponses.set(request.signal, response);
+        return response;
+      },
       seen: async (model) =>
         (await (await fetch(`${simulatorUrl}/_simulator/requests?model=${encodeURIComponent(model)}`)).json()) as never,
       async [Symbol.asyncDispose]() {
