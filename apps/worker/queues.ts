@@ -25,7 +25,7 @@ export interface WorkerQueuesDeps {
   shareFactor: number;
   now(): number;
   catalogue(): Catalogue;
-  connections: Pick<WorkerRedis, "queueWorkerOf">;
+  openQueue(options: Parameters<WorkerRedis["queueWorkerOf"]>[0]): SplitWorker;
   slotBoard: SlotBoard;
   log: Logger;
   isReady(): boolean;
@@ -173,16 +173,7 @@ export class WorkerQueues {
 
   /** A queue that left the catalogue stays open, because jobs may still wait on it. */
   async #openMissing(): Promise<void> {
-    const {
-      capacities,
-      catalogue,
-      connections,
-      log,
-      isReady,
-      isPaused: isPausedQueue,
-      take,
-      onRedisError,
-    } = this.#deps;
+    const { capacities, catalogue, openQueue, log, isReady, isPaused: isPausedQueue, take, onRedisError } = this.#deps;
     for (const [name, capacity] of capacitiesOf(capacities, catalogue().queues.keys())) {
       const parts = catalogue().queues.get(name)?.parts ?? 1;
       const opened = this.#opened.find((queue) => queue.name === name);
@@ -202,7 +193,7 @@ export class WorkerQueues {
         take,
         onError: onRedisError,
       };
-      const queue = connections.queueWorkerOf(options);
+      const queue = openQueue(options);
       await queue.openParts(parts);
       if (this.#isStopping) return queue.close();
       this.#opened.push(queue);

@@ -17,7 +17,7 @@ export interface WorkerRedis {
   connectSubscriber(): Promise<Redis>;
   openTransport(subscriber: Redis): Promise<Transport>;
   /** The worker of one queue, without parts at first. */
-  queueWorkerOf(options: JobWorkerOptions): SplitWorker;
+  queueWorkerOf(options: JobWorkerOptions, subscriber: Redis): SplitWorker;
   /** `self` is the transport's name. */
   slotBoardOf(redis: Redis, self: string): SlotBoard;
 }
@@ -27,8 +27,8 @@ export function workerRedisOf(
   protocols?: Protocols,
 ): WorkerRedis {
   const keyspace = keyspaceOf(namespace, protocols);
-  const openPart = async (options: JobWorkerOptions): Promise<JobWorker> =>
-    openJobWorker(options, await connectRedis(redisUrl, "patient"), keyspace);
+  const openPart = async (options: JobWorkerOptions, subscriber: Redis): Promise<JobWorker> =>
+    openJobWorker(options, { redis: await connectRedis(redisUrl, "patient"), subscriber }, keyspace);
   return {
     keyspace,
     connect: () => connectRedis(redisUrl, "request"),
@@ -37,7 +37,8 @@ export function workerRedisOf(
       const publisher = await connectRedis(redisUrl, "request");
       return new Mailbox({ publisher, subscriber }, keyspace, "worker");
     },
-    queueWorkerOf: (options) => splitWorkerOf(options, keyspace.protocols, openPart),
+    queueWorkerOf: (options, subscriber) =>
+      splitWorkerOf(options, keyspace.protocols, (part) => openPart(part, subscriber)),
     slotBoardOf: (redis, self) => new RedisSlotBoard(redis, keyspace, { self, role: "worker" }),
   };
 }

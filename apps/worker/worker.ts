@@ -211,7 +211,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     shareFactor: config.sharePercent / 100,
     now: () => clock.now(),
     catalogue: catalogue.current,
-    connections: deps.redis,
+    openQueue: (queue) => deps.redis.queueWorkerOf(queue, subscriber),
     slotBoard: deps.redis.slotBoardOf(redis, relay.mailbox.self),
     log,
     isReady: relay.isReady,

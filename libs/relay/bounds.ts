@@ -117,6 +117,12 @@ export const bulkCharactersMax = 1 << 20;
 export const freeSlotsLifeMs = 1_000;
 /** How long a job is locked after it was fetched. A dispatch ends well within this time. */
 export const jobLockMs = 90_000;
+/**
+ * The most generations of jobs that are sent to a worker without another fetch, and how long after
+ * the last one. Both bound what a frozen worker is sent.
+ */
+export const creditMax = 64;
+export const creditLifeMs = 1_000;
 /** Jobs that one fetch takes. */
 export const fetchedJobsMax = 16;
 /** How long a job that is over may stay on its queue, if no fetch takes it off earlier. */

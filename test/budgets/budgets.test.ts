@@ -38,22 +38,22 @@ import { measures, type Sample, Traffic } from "./traffic.ts";
  */
 const budgets = `
                                  commands  scripts  publishes  writes    bytes  jobs  timers  promises
-short answer                           26        3          3       8    3,350     1      18       128
-short answer of a session              26        3          3       8    3,400     1      18       128
-short answer with limits               62        5          3      10    4,400     1      21       158
-20 with limits, one by one            700       60         44     130   70,000    20     320     2,700
-65 short answers, 64 at once          560       36         36      84  130,000    42     450     4,600
-idempotent short answer                38        4          3      10    4,750     1      21       156
-stored response                        45        4          3       9    5,500     1      21       156
-background response                   144       12          3      21   10,500     1      33       290
-short answer to 100 kB                 29        3          3      11  103,800     1      22       142
-embedding                              26        3          3       8    3,300     1      18       128
-image                                  26        3          3       8    3,250     1      19       128
-stream of one chunk                    26        3          4       9    3,750     1      21       138
+short answer                           24        3          3       6    3,100     1      15       105
+short answer of a session              24        3          3       6    3,200     1      15       105
+short answer with limits               56        5          3       8    4,200     1      19       135
+20 with limits, one by one            600       50         62     110   65,000    20     280     2,400
+65 short answers, 64 at once          400       20         36      40  125,000    36     380     3,900
+idempotent short answer                37        4          3       8    4,500     1      18       135
+stored response                        44        4          3       7    5,300     1      18       135
+background response                   144       12          3      20   10,500     1      31       275
+short answer to 100 kB                 27        3          3       9  103,500     1      19       125
+embedding                              24        3          3       6    3,050     1      15       105
+image                                  24        3          3       6    3,000     1      16       107
+stream of one chunk                    24        3          4       7    3,450     1      18       115
 20 chunks of a stream                   0        0         24      24    5,700     0      32       120
-resumable stream of one chunk         105        9          4      15    6,600     1      28       216
+resumable stream of one chunk         105        9          4      14    6,600     1      26       205
 20 chunks of a resumable stream        13        3         24      28   10,500     0      36       150
-realtime session                       26        3          3      10    3,900     1      22       136
+realtime session                       24        3          3       8    3,600     1      19       107
 message of a realtime session           0        0          3       3      690     0       5        32
 `;
 

@@ -23,21 +23,19 @@ async function startWorker() {
     shareFactor: 1,
     now: () => 1_000,
     catalogue: () => catalogue,
-    connections: {
-      queueWorkerOf(options) {
-        opened.push(options);
-        const { name, capacity } = options;
-        return partOf<SplitWorker>({
-          name,
-          capacity,
-          get usedSlots() {
-            return own.usedSlots;
-          },
-          freedSlots: 0,
-          openParts: async () => {},
-          stop: async () => {},
-        });
-      },
+    openQueue(options) {
+      opened.push(options);
+      const { name, capacity } = options;
+      return partOf<SplitWorker>({
+        name,
+        capacity,
+        get usedSlots() {
+          return own.usedSlots;
+        },
+        freedSlots: 0,
+        openParts: async () => {},
+        stop: async () => {},
+      });
     },
     slotBoard: partOf<SlotBoard>({
       async announce(_queue: string, announcement: SlotAnnouncement): Promise<QueueLoad> {

@@ -189,5 +189,5 @@ function jobOf(members: readonly Queued[]): QueuedJobText {
     member.job = job;
     member.generation = undefined;
   }
-  return { id: job.id, data: encodeJob(generations) };
+  return { id: job.id, data: encodeJob(generations), generations: generations.length };
 }

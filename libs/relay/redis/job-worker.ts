@@ -1,7 +1,9 @@
 /**
  * The consumer's end of a queue of BullMQ. A job ends when its owners have bound all its
  * generations, so few jobs are active at a time and no lock is ever renewed. One fetch at a time
- * brings as many jobs as there are slots for, and ends those that are over.
+ * brings as many jobs as there are slots for, and ends those that are over. While no job waits, it
+ * also gives the worker credit for a moment: a job that is added then is sent to the worker at
+ * once. One that the worker would not fetch is put back.
  *
  *   stopped ─ start ─▶ fetching ◀─ jobs come ────────────────────────────────┐
  *      ▲                 │ ├─ the queue is empty ─▶ drained: the fetch waits ─┤
@@ -13,10 +15,12 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { Worker } from "bullmq";
+import { openShardedChannel, type ShardedChannel } from "#service/channel.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { type Redis, restoreTimeLimits, withStartupTimeLimits } from "#service/redis.ts";
 import {
   completeMs,
+  creditMax,
   fetchedJobsMax,
   fetchesStopMs,
   fetchRetryMs,
@@ -30,7 +34,7 @@ import {
 import { decodeJob, type GenerationJob } from "../job.ts";
 import type { JobSlot, JobWorker } from "../ports.ts";
 import { blockingOptionsOf, JobWait } from "./bullmq-internals.ts";
-import { type FetchedJob, JobScripts } from "./job-scripts.ts";
+import { decodeSentJob, type FetchedJob, JobScripts } from "./job-scripts.ts";
 
 export interface JobWorkerOptions {
   name: string;
@@ -60,11 +64,19 @@ export interface JobWorkerOptions {
   onError(error: Error): void;
 }
 
-/**
- * `redis` is a connection of its own for the purpose `patient`; the worker disconnects it when it
- * closes. Rejects when Redis does not answer.
- */
-export async function openJobWorker(options: JobWorkerOptions, redis: Redis, keyspace: Keyspace): Promise<JobWorker> {
+export interface JobWorkerConnections {
+  /** For the purpose `patient`, of the worker alone, which disconnects it when it closes. */
+  redis: Redis;
+  /** For the purpose `subscribe`. Other channels of the process share it. */
+  subscriber: Redis;
+}
+
+/** Rejects when Redis does not answer. */
+export async function openJobWorker(
+  options: JobWorkerOptions,
+  { redis, subscriber }: JobWorkerConnections,
+  keyspace: Keyspace,
+): Promise<JobWorker> {
   const worker = await withStartupTimeLimits(redis, async () => {
     const opened = new Worker(options.name, null, {
       connection: redis,
@@ -80,7 +92,7 @@ export async function openJobWorker(options: JobWorkerOptions, redis: Redis, key
   });
   restoreTimeLimits(redis, await blockingOptionsOf(worker));
   await worker.startStalledCheckTimer();
-  return new BullmqJobWorker(options, worker, redis);
+  return new BullmqJobWorker(options, worker, { redis, subscriber });
 }
 
 class BullmqJobWorker implements JobWorker {
@@ -91,7 +103,14 @@ class BullmqJobWorker implements JobWorker {
   readonly #redis: Redis;
   readonly #scripts: JobScripts;
   readonly #wait: JobWait;
+  readonly #sentJobs: ShardedChannel;
+  #hearsSentJobs = false;
+  /** Generations that may come without a fetch, and as of how many the credit is renewed. */
+  #credit = 0;
+  #renewAt = 0;
   #usedSlots = 0;
+  /** Slots for the jobs that fetches under way may bring. */
+  #keptSlots = 0;
   #freedSlots = 0;
   #isFetching = false;
   /** No job waits on the queue, so the next fetch waits for one. */
@@ -103,7 +122,7 @@ class BullmqJobWorker implements JobWorker {
   #completion: NodeJS.Timeout | undefined;
   #onLastFetch: (() => void) | undefined;
 
-  constructor(options: JobWorkerOptions, worker: Worker, redis: Redis) {
+  constructor(options: JobWorkerOptions, worker: Worker, { redis, subscriber }: JobWorkerConnections) {
     this.name = options.name;
     this.capacity = options.capacity;
     this.#options = options;
@@ -111,6 +130,9 @@ class BullmqJobWorker implements JobWorker {
     this.#redis = redis;
     this.#scripts = new JobScripts(worker, redis);
     this.#wait = new JobWait(worker);
+    this.#sentJobs = openShardedChannel(subscriber, this.#scripts.sentJobsOf(worker.id), (message) =>
+      this.#takeSent(decodeSentJob(message.toString())),
+    );
   }
 
   get usedSlots(): number {
@@ -124,6 +146,10 @@ class BullmqJobWorker implements JobWorker {
   start(): void {
     this.#isStopped = false;
     this.#pump();
+    // Without the permission for the channel, every job takes a fetch.
+    this.#sentJobs.subscribe().then(() => {
+      this.#hearsSentJobs = true;
+    }, this.#options.onError);
   }
 
   resume(): void {
@@ -137,13 +163,24 @@ class BullmqJobWorker implements JobWorker {
     await this.#wait.interrupt();
     await new Promise<void>((resolve) => {
       const timeout = setTimeout(resolve, fetchesStopMs);
-      this.#onLastFetch = () => {
+      const lastFetch = new Promise<void>((returned) => {
+        this.#onLastFetch = returned;
+      });
+      this.#pump();
+      Promise.all([lastFetch, this.#refuseSentJobs()]).then(() => {
         clearTimeout(timeout);
         resolve();
-      };
-      this.#pump();
+      });
     });
-    this.#complete();
+  }
+
+  /**
+   * Takes back the credit, with the jobs that are over, and puts back what was sent before. Never
+   * rejects.
+   */
+  async #refuseSentJobs(): Promise<void> {
+    await this.#renew();
+    await this.#sentJobs.close();
   }
 
   async close(): Promise<void> {
@@ -187,7 +224,7 @@ class BullmqJobWorker implements JobWorker {
       if (await this.#untilJob()) {
         await this.#options.refreshShare();
         if (this.#options.shareLeft() <= 0) await this.#letOthersFetch();
-        for (const job of await this.#exchange(this.#jobsMax)) this.#take(job);
+        for (const job of await this.#exchange(this.#slotsToFetch)) this.#take(job);
       }
     } catch (error) {
       // The outcome of the fetch is unknown, and the marker that woke it may be gone.
@@ -219,24 +256,53 @@ class BullmqJobWorker implements JobWorker {
     if (!this.#isDrained) await delay(yieldMs);
   }
 
-  /** None if this process may take none now: the fetch only puts the marker back. */
-  get #jobsMax(): number {
+  /** For the jobs of a fetch; none if this process may take none: it only puts the marker back. */
+  get #slotsToFetch(): number {
     if (this.#isStopped || !this.#mayServe || this.#freeSlots <= 0) return 0;
-    const generations = Math.min(this.#freeSlots, this.#options.shareLeft());
-    return Math.max(1, Math.min(fetchedJobsMax, Math.floor(generations / generationsPerJobMax)));
+    return Math.max(1, Math.min(this.#freeSlots, this.#options.shareLeft()) - this.#credit);
+  }
+
+  /** Half of the slots, so that a fetch has the others while jobs are sent. */
+  get #creditMax(): number {
+    if (this.#isStopped || !this.#mayServe || !this.#hearsSentJobs || this.#options.isReserve()) return 0;
+    const slots = Math.min(this.#freeSlots - this.#keptSlots, this.#options.shareLeft());
+    return Math.max(0, Math.min(creditMax, Math.floor(slots / 2)));
   }
 
   /** Ends the jobs that are over, and takes further ones. */
-  async #exchange(jobsMax: number, { wakesReserve = false } = {}): Promise<FetchedJob[]> {
+  async #exchange(slots: number, { wakesReserve = false } = {}): Promise<FetchedJob[]> {
     const over = this.#overJobs.splice(0);
+    const jobsMax = Math.min(slots, fetchedJobsMax, Math.max(1, Math.floor(slots / generationsPerJobMax)));
+    const fetch = { jobsMax, over, wakesReserve, creditMax: this.#creditMax };
+    const keptSlots = Math.min(slots, jobsMax * generationsPerJobMax);
+    this.#keptSlots += keptSlots;
     try {
-      const { jobs, isDrained } = await this.#scripts.fetch(this.#worker.id, { jobsMax, over, wakesReserve });
+      const { jobs, isDrained, credit } = await this.#scripts.fetch(this.#worker.id, fetch);
       this.#isDrained = isDrained;
+      this.#credit = credit;
+      this.#renewAt = credit / 4;
       return jobs;
     } catch (error) {
       this.#overJobs.push(...over);
       throw error;
+    } finally {
+      this.#keptSlots -= keptSlots;
     }
+  }
+
+  /** Renews the credit before it ends, which takes it back when no slot is free. */
+  #takeSent(job: FetchedJob): void {
+    if (this.#isStopped || !this.#mayServe || this.#freeSlots <= this.#keptSlots) {
+      this.#credit = 0;
+      this.#scripts.putBack(this.#worker.id, job.id).catch(this.#options.onError);
+      return;
+    }
+    const usedBefore = this.#usedSlots;
+    this.#take(job);
+    const left = this.#credit - (this.#usedSlots - usedBefore);
+    const isRenewed = this.#credit > 0 && (left <= this.#renewAt || this.#freeSlots <= 0);
+    this.#credit = isRenewed ? 0 : left;
+    if (isRenewed) void this.#renew();
   }
 
   #take({ id, data, isAbandoned }: FetchedJob): void {
@@ -280,15 +346,16 @@ class BullmqJobWorker implements JobWorker {
   /** The next fetch takes the job off the queue; if none comes soon, a script of its own does. */
   #jobOver(id: string): void {
     this.#overJobs.push(id);
-    if (this.#isStopped) this.#complete();
+    if (this.#isStopped) void this.#renew();
     else
       this.#completion ??= setTimeout(() => {
         this.#completion = undefined;
-        this.#complete();
+        if (this.#overJobs.length > 0) void this.#renew();
       }, completeMs);
   }
 
-  #complete(): void {
-    if (this.#overJobs.length > 0) this.#exchange(0).catch(this.#options.onError);
+  /** Ends the jobs that are over, and renews the credit, if any is due. Never rejects. */
+  async #renew(): Promise<void> {
+    await this.#exchange(0).catch(this.#options.onError);
   }
 }

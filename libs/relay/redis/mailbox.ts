@@ -12,6 +12,7 @@
  * others with it.
  */
 import { randomBytes } from "node:crypto";
+import { openShardedChannel } from "#service/channel.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { nameSuffixOf, type Protocols, protocolOf } from "#service/protocol.ts";
 import type { Redis } from "#service/redis.ts";
@@ -144,8 +145,7 @@ export class Mailbox implements Transport {
 
   async listen(handlers: TransportHandlers): Promise<void> {
     this.#handlers = handlers;
-    this.#subscriber.on("smessageBuffer", (channel: Buffer, message: Buffer) => {
-      if (channel.toString() !== this.#channel) return;
+    const channel = openShardedChannel(this.#subscriber, this.#channel, (message) => {
       const envelope = decodeEnvelope(message, this.#keyspace.protocols);
       if (envelope === undefined) {
         this.#statistics.unreadableEnvelopes++;
@@ -155,9 +155,14 @@ export class Mailbox implements Transport {
       handlers.heard(envelope.sender);
       for (const frame of envelope.frames) handlers.receive(envelope.sender, frame);
     });
-    await this.#subscribe();
+    const subscribe = async () => {
+      await channel.subscribe();
+      this.#isSubscribed = true;
+      this.#subscribedAt = performance.now();
+    };
+    await subscribe();
     this.#subscriber.on("ready", () => {
-      this.#subscribe().then(
+      subscribe().then(
         () => handlers.resubscribed(),
         () => undefined,
       );
@@ -195,12 +200,6 @@ export class Mailbox implements Transport {
       await new Promise((resolve) => setImmediate(resolve));
     this.#publisher.disconnect();
     this.#subscriber.disconnect();
-  }
-
-  async #subscribe(): Promise<void> {
-    await this.#subscriber.ssubscribe(this.#channel);
-    this.#isSubscribed = true;
-    this.#subscribedAt = performance.now();
   }
 
   #destinationOf(mailbox: string): Destination {

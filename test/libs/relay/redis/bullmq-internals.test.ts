@@ -6,6 +6,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Queue, Worker } from "bullmq";
+import { creditLifeMs } from "#relay/bounds.ts";
 import {
   blockingOptionsOf,
   eventStreamSettings,
@@ -13,10 +14,12 @@ import {
   jobStatesOf,
   restoreEventStreamSettings,
 } from "#relay/redis/bullmq-internals.ts";
-import { type FetchedJob, JobScripts } from "#relay/redis/job-scripts.ts";
+import { decodeSentJob, type FetchedJob, JobScripts } from "#relay/redis/job-scripts.ts";
+import { openShardedChannel } from "#service/channel.ts";
 import { connectRedis } from "#service/redis.ts";
 import { partOf } from "../../../support/part-of.ts";
 import { startRedis } from "../../../support/redis.ts";
+import { until } from "../../../support/time.ts";
 
 const prefix = "{internals:queue}";
 
@@ -47,14 +50,29 @@ test("BullMQ works inside as the relay assumes", async (t) => {
   const scripts = new JobScripts(queue, redis);
   const key = (name: string) => `${prefix}:chat:${name}`;
   const ignore = () => {};
+  const subscriber = await connectRedis(server.url, "subscribe");
+  t.after(() => subscriber.disconnect());
+  const heard: [string, string][] = [];
+  const channel = openShardedChannel(subscriber, scripts.sentJobsOf("token"), (message) => {
+    const { id, data } = decodeSentJob(message.toString());
+    heard.push([id, data]);
+  });
+  await channel.subscribe();
+  const sent = async (count: number) => {
+    await until(`${count} are sent`, () => heard.length >= count);
+    return heard.splice(0);
+  };
   const stateOf = async (id: string) => (await jobStatesOf(queue, redis, new Set([id]))).get(id);
+  const fetch = (jobsMax: number, over: string[] = [], creditMax = 0) =>
+    scripts.fetch("token", { jobsMax, over, wakesReserve: false, creditMax });
   const fetchedIds = async (jobsMax: number, over: string[] = []) =>
-    (await scripts.fetch("token", { jobsMax, over, wakesReserve: false })).jobs.map(({ id }: FetchedJob) => id);
+    (await fetch(jobsMax, over)).jobs.map(({ id }: FetchedJob) => id);
+  const job = (id: string, data = "{}", generations = 1) => ({ id, data, generations });
 
   await t.test("a job of the scripts has the place and the fields of one that BullMQ added", async () => {
     const options = { jobId: "theirs", removeOnComplete: true, removeOnFail: true, attempts: 1, priority: 1 };
     await queue.add("generation", { generations: [] }, options);
-    await scripts.add([{ id: "ours", data: JSON.stringify({ generations: [] }) }]);
+    await scripts.add([job("ours", JSON.stringify({ generations: [] }))]);
     const [theirs, ours] = await Promise.all(["theirs", "ours"].map((id) => redis.hgetall(key(id))));
     const comparable = ({ timestamp, opts, ...fields }: Record<string, string> = {}) => ({
       ...fields,
@@ -72,7 +90,7 @@ test("BullMQ works inside as the relay assumes", async (t) => {
   });
 
   await t.test("a job that is on the queue already is not added again", async () => {
-    await scripts.add([{ id: "ours", data: "other" }]);
+    await scripts.add([job("ours", "other")]);
     assert.equal(await redis.zcard(key("prioritized")), 2);
     assert.equal(await redis.hget(key("ours"), "data"), JSON.stringify({ generations: [] }));
   });
@@ -81,8 +99,8 @@ test("BullMQ works inside as the relay assumes", async (t) => {
     assert.equal(await wait.untilJob({ seconds: 1, onError: ignore }), true);
     assert.deepEqual(await fetchedIds(1), ["theirs"]);
     assert.equal(await redis.exists(key("marker")), 1, "another job waits");
-    const job = await worker.getNextJob("other token", { block: false });
-    assert.deepEqual([job?.id, job?.data, job?.opts.removeOnComplete], ["ours", { generations: [] }, true]);
+    const fetched = await worker.getNextJob("other token", { block: false });
+    assert.deepEqual([fetched?.id, fetched?.data, fetched?.opts.removeOnComplete], ["ours", { generations: [] }, true]);
   });
 
   await t.test("a fetched job is active and locked under its token, for both", async () => {
@@ -94,15 +112,16 @@ test("BullMQ works inside as the relay assumes", async (t) => {
 
   await t.test("a fetch ends jobs that are over, also those that a stalled check has seen", async () => {
     await redis.sadd(key("stalled"), "ours");
-    await scripts.add(["one", "two", "three"].map((id) => ({ id, data: "{}" })));
+    await scripts.add(["one", "two", "three"].map((id) => job(id)));
     assert.deepEqual(await fetchedIds(2, ["ours", "theirs"]), ["one", "two"]);
     assert.deepEqual([await stateOf("ours"), await stateOf("theirs")], ["missing", "missing"]);
     assert.deepEqual(await redis.lrange(key("active"), 0, -1), ["two", "one"]);
     for (const name of ["theirs:lock", "stalled"]) assert.equal(await redis.exists(key(name)), 0);
     assert.deepEqual(await fetchedIds(2, ["one", "two"]), ["three"]);
-    assert.deepEqual(await scripts.fetch("token", { jobsMax: 0, over: ["three"], wakesReserve: false }), {
+    assert.deepEqual(await fetch(0, ["three"]), {
       jobs: [],
       isDrained: true,
+      credit: 0,
     });
   });
 
@@ -115,36 +134,120 @@ test("BullMQ works inside as the relay assumes", async (t) => {
   });
 
   await t.test("a fetch of no job puts the marker back, which wakes the next one", async () => {
-    await scripts.add([{ id: "next", data: "{}" }]);
+    await scripts.add([job("next")]);
     assert.equal(await wait.untilJob({ seconds: 1, onError: ignore }), true);
-    assert.deepEqual(await scripts.fetch("token", { jobsMax: 0, over: [], wakesReserve: false }), {
+    assert.deepEqual(await fetch(0, []), {
       jobs: [],
       isDrained: false,
+      credit: 0,
     });
     assert.equal(await wait.untilJob({ seconds: 1, onError: ignore }), true);
     assert.deepEqual(await fetchedIds(1), ["next"]);
-    await scripts.fetch("token", { jobsMax: 0, over: ["next"], wakesReserve: false });
+    await fetch(0, ["next"]);
   });
 
   await t.test("while the queue is paused, jobs wait and wake nobody", async () => {
     await queue.pause();
-    await scripts.add([{ id: "later", data: "{}" }]);
+    await scripts.add([job("later")]);
     assert.equal(await redis.exists(key("marker")), 0);
     assert.deepEqual(await fetchedIds(1), []);
     await queue.resume();
     assert.equal(await wait.untilJob({ seconds: 1, onError: ignore }), true);
     assert.deepEqual(await fetchedIds(1), ["later"]);
-    await scripts.fetch("token", { jobsMax: 0, over: ["later"], wakesReserve: false });
+    await fetch(0, ["later"]);
+  });
+
+  await t.test("a worker with credit is sent jobs, which are active as if it had fetched them", async () => {
+    assert.equal((await fetch(1, [], 2)).credit, 2);
+    await scripts.add([job("small", "one two"), job("large", "{}", 16), job("waits")]);
+    assert.deepEqual(
+      await sent(2),
+      [
+        ["small", "one two"],
+        ["large", "{}"],
+      ],
+      "the last generations of its credit bring a whole job",
+    );
+    for (const id of ["small", "large"]) {
+      assert.equal(await stateOf(id), "active");
+      assert.equal(await redis.get(key(`${id}:lock`)), "token");
+    }
+    assert.deepEqual(await redis.lrange(key("active"), 0, -1), ["large", "small"]);
+    assert.equal(await wait.untilJob({ seconds: 1, onError: ignore }), true);
+    assert.equal((await fetch(0, ["small", "large"], 2)).credit, 0, "while a job waits, none is given");
+    await scripts.add([job("waits too")]);
+    assert.deepEqual(await fetchedIds(3), ["waits", "waits too"]);
+    assert.equal((await fetch(3, ["waits", "waits too"], 2)).credit, 2);
+    await queue.pause();
+    await scripts.add([job("held")]);
+    await queue.resume();
+    assert.equal(await stateOf("held"), "waiting");
+    assert.deepEqual(await fetch(1, [], 20), {
+      jobs: [{ id: "held", data: "{}", isAbandoned: false }],
+      isDrained: true,
+      credit: 4,
+    });
+    await fetch(0, ["held"]);
+  });
+
+  await t.test("credit of a worker that is gone, or has been silent, is void", async () => {
+    const cases = {
+      gone: () => scripts.fetch("gone", { jobsMax: 0, over: [], wakesReserve: false, creditMax: 9 }),
+      silent: async () => {
+        await fetch(0, [], 9);
+        const [, expiry] = (await redis.hget(key("credit"), "token"))?.split(" ") ?? [];
+        assert.ok(Math.abs(Number(expiry) - Date.now() - creditLifeMs) < 5_000);
+        await redis.hset(key("credit"), "token", `9 ${Number(expiry) - creditLifeMs - 1}`);
+      },
+      denied: async () => {
+        await fetch(0, [], 9);
+        await redis.acl("SETUSER", "default", "-spublish");
+      },
+    };
+    for (const [id, prepare] of Object.entries(cases)) {
+      await prepare();
+      await scripts.add([job(id)]);
+      await redis.acl("SETUSER", "default", "+spublish");
+      assert.equal(await stateOf(id), "waiting", id);
+      assert.equal(await redis.exists(key("marker"), key("credit")), 1, "the marker");
+      assert.deepEqual(await fetchedIds(1), [id]);
+      await fetch(0, [id]);
+    }
+    await scripts.fetch("gone", { jobsMax: 0, over: [], wakesReserve: false, creditMax: 9 });
+    await fetch(0, [], 9);
+    for (let one = 0; one < 9; one++) await scripts.add([job(`for-the-other-${one}`)]);
+    assert.equal((await sent(9)).length, 9);
+    await fetch(
+      0,
+      Array.from({ length: 9 }, (_, one) => `for-the-other-${one}`),
+    );
+  });
+
+  await t.test("a job that its worker puts back is the first that waits, and the worker has no credit", async () => {
+    await fetch(0, [], 9);
+    await scripts.add([job("back")]);
+    await sent(1);
+    await scripts.putBack("token", "back");
+    await scripts.putBack("token", "unknown");
+    await scripts.add([job("next")]);
+    assert.equal(await redis.exists(key("credit"), key("back:lock")), 0);
+    assert.equal(await stateOf("back"), "waiting");
+    assert.equal(await wait.untilJob({ seconds: 1, onError: ignore }), true);
+    assert.deepEqual(await fetchedIds(1), ["back"]);
+    const theirs = await worker.getNextJob("other token", { block: false });
+    assert.equal(theirs?.id, "next");
+    await fetch(0, ["back", "next"]);
+    assert.deepEqual(heard, [], "nothing else was sent");
   });
 
   await t.test("jobs of one call keep their order, also where BullMQ's counter starts again", async () => {
     await redis.set(key("pc"), 2 ** 32 - 2);
     const ids = Array.from({ length: 300 }, (_, index) => `job-${index}`);
-    await scripts.add(ids.slice(0, 1).map((id) => ({ id, data: "{}" })));
+    await scripts.add(ids.slice(0, 1).map((id) => job(id)));
     await redis.del(key("pc"));
-    await scripts.add(ids.slice(1).map((id) => ({ id, data: "{}" })));
+    await scripts.add(ids.slice(1).map((id) => job(id)));
     assert.deepEqual(await fetchedIds(300), [...ids.slice(1), ids[0]], "as with BullMQ's own script");
-    await scripts.fetch("token", { jobsMax: 0, over: ids, wakesReserve: false });
+    await fetch(0, ids);
   });
 
   await t.test("the event stream stays empty, also after Redis lost the queue's settings", async () => {
@@ -158,7 +261,7 @@ test("BullMQ works inside as the relay assumes", async (t) => {
 
   await t.test("a job whose worker died comes back marked with a failure", async () => {
     await redis.flushall();
-    await scripts.add([{ id: "lost", data: "{}" }]);
+    await scripts.add([job("lost")]);
     assert.deepEqual(await fetchedIds(1), ["lost"]);
     await redis.del(key("lost:lock"));
     const stalled = new Worker("chat", null, {
@@ -177,9 +280,7 @@ test("BullMQ works inside as the relay assumes", async (t) => {
       await redis.del(key("stalled-check"));
       await backend.moveStalledJobsToWait();
     }
-    assert.deepEqual((await scripts.fetch("token", { jobsMax: 1, over: [], wakesReserve: false })).jobs, [
-      { id: "lost", data: "{}", isAbandoned: true },
-    ]);
+    assert.deepEqual((await fetch(1, [])).jobs, [{ id: "lost", data: "{}", isAbandoned: true }]);
     await stalled.close(true);
   });
 });

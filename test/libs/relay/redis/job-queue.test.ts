@@ -16,6 +16,7 @@ import { until, within } from "../../../support/time.ts";
 const keyspace = keyspaceOf("queue-test");
 let server: TestRedis;
 let redis: Redis;
+let subscriber: Redis;
 let queue: JobQueue;
 /** The same queue, with BullMQ alone. */
 let bull: Queue;
@@ -24,9 +25,11 @@ before(async () => {
   server = await startRedis();
   redis = await connectRedis(server.url, "request");
   redis.on("error", () => {});
+  subscriber = await connectRedis(server.url, "subscribe");
 });
 after(async () => {
   redis.disconnect();
+  subscriber.disconnect();
   await server[Symbol.asyncDispose]();
 });
 beforeEach(async () => {
@@ -51,7 +54,7 @@ const workerOf = async (
       onError: () => {},
       ...options,
     },
-    await connectRedis(server.url, "patient"),
+    { redis: await connectRedis(server.url, "patient"), subscriber },
     keyspace,
   );
 
@@ -251,6 +254,131 @@ test("a worker with few slots takes at most one job too many", async () => {
     await until("its jobs are over", async () => (await bull.getActiveCount()) === 0);
     assert.ok(worker.usedSlots < 64 + 16, `${worker.usedSlots} at once`);
   });
+});
+
+/** Credit of the only worker, which does not end in a minute. */
+async function giveCredit(generations: number): Promise<void> {
+  const name = (part: string) => `${keyspace.queuePrefix("chat")}:chat:${part}`;
+  let channels: string[] = [];
+  await until("the worker hears what it is sent", async () => {
+    channels = (await redis.call("PUBSUB", "SHARDCHANNELS", name("sent:*"))) as string[];
+    return channels.length === 1;
+  });
+  const worker = channels[0]?.slice(name("sent:").length) as string;
+  await redis.hset(name("credit"), worker, `${generations} ${Date.now() + 60_000}`);
+}
+
+test("a worker that took a job soon has credit, and is sent the next one, which ends like any other", async () => {
+  await withWorker(64, async (worker, slots) => {
+    await redis.config("RESETSTAT");
+    await until("a job is sent", async () => {
+      const taken = slots.length;
+      queue.add(jobOf(`gen_${taken}`), never);
+      await until("it is taken", () => slots.length > taken);
+      slots[taken]?.dispatched();
+      slots[taken]?.release();
+      const commands = await redis.info("commandstats");
+      return Number(/cmdstat_zpopmin:calls=(\d+)/.exec(commands)?.[1] ?? 0) < slots.length;
+    });
+    await until("all are over", async () => (await bull.getActiveCount()) === 0);
+    assert.equal(worker.usedSlots, 0);
+  });
+});
+
+test("jobs come in order, sent or fetched, and no more than there is credit for without a fetch", async () => {
+  await withWorker(4, async (worker, slots) => {
+    await redis.config("RESETSTAT");
+    await giveCredit(2);
+    for (const name of ["gen_1", "gen_2", "gen_3", "gen_4"]) {
+      queue.add(jobOf(name), never);
+      await until("it is taken", () => slots.at(-1)?.job.generation === name);
+    }
+    assert.match(await redis.info("commandstats"), /cmdstat_zpopmin:calls=2,/);
+    queue.add(jobOf("gen_5"), never);
+    await until("it waits", async () => (await queue.depth()).waiting === 1);
+    assert.deepEqual(
+      slots.map(({ job }) => job.generation),
+      ["gen_1", "gen_2", "gen_3", "gen_4"],
+    );
+    assert.deepEqual(await queue.depth(), { waiting: 1, active: 4 });
+    for (const slot of slots.slice()) {
+      slot.dispatched();
+      slot.release();
+    }
+    await until("the fifth is taken", () => slots.length === 5);
+    slots[4]?.dispatched();
+    slots[4]?.release();
+    assert.equal(worker.usedSlots, 0);
+  });
+});
+
+test("a worker never has more than its slots, however jobs are sent to it and fetched", async () => {
+  const count = 600;
+  let taken = 0;
+  let most = 0;
+  const worker = await workerOf({
+    name: "chat",
+    capacity: 2,
+    take(slot) {
+      taken++;
+      most = Math.max(most, worker.usedSlots);
+      // The next turns differ in how far the worker's scripts are on their way.
+      let turns = taken % 7;
+      const end = () => {
+        if (turns-- > 0) return setImmediate(end);
+        slot.dispatched();
+        slot.release();
+      };
+      setImmediate(end);
+    },
+  });
+  worker.start();
+  try {
+    for (let added = 0; added < count; added++) {
+      queue.add(jobOf(`gen_${added}`), never);
+      if (added % 3 === 0) await until("few wait", () => added - taken < 3);
+    }
+    await until("all are taken", () => taken === count);
+    assert.equal(most, 2);
+  } finally {
+    await worker.stop();
+    await worker.close();
+  }
+});
+
+for (const [what, hindrance] of Object.entries({
+  "is not ready": { isReady: () => false },
+  "has no free slot": { freeSlots: () => 0 },
+  "may take none of a paused queue": { isPaused: () => true },
+}))
+  test(`a worker that ${what} puts back what it is sent, and another takes it`, async () => {
+    const refusing = await workerOf({ name: "chat", capacity: 4, take: never, ...hindrance });
+    refusing.start();
+    try {
+      await giveCredit(9);
+      const queued = queue.add(jobOf("gen_1"), never);
+      await until("it waits", async () => (await queue.statesOf([queued]))[0] === "waiting");
+      await withWorker(4, async (_worker, slots) => {
+        await until("the other takes it", () => slots.length === 1);
+        slots[0]?.dispatched();
+        slots[0]?.release();
+      });
+    } finally {
+      await refusing.stop();
+      await refusing.close();
+    }
+  });
+
+test("a worker that stops has no credit, and leaves what it is sent meanwhile on the queue", async () => {
+  const worker = await workerOf({ name: "chat", capacity: 4, take: never });
+  worker.start();
+  await giveCredit(9);
+  const stopped = worker.stop();
+  const queued = Array.from({ length: 5 }, (_, index) => queue.add(jobOf(`gen_${index}`), never));
+  await stopped;
+  await until("all wait", async () => (await queue.statesOf(queued)).every((state) => state === "waiting"));
+  assert.equal((await queue.depth()).waiting, 5);
+  await worker.close();
 });
 
 test("a queue dispatches jobs in order, and no more than there are slots", async () => {

@@ -13,8 +13,10 @@ import { until } from "../../../support/time.ts";
 const keyspace = keyspaceOf("split-test");
 const server = await startRedis();
 const redis = await connectRedis(server.url, "request");
+const subscriber = await connectRedis(server.url, "subscribe");
 after(async () => {
   redis.disconnect();
+  subscriber.disconnect();
   await server[Symbol.asyncDispose]();
 });
 
@@ -47,7 +49,7 @@ test("each part has keys of its own, generations are spread over them, and a wor
     onError: () => {},
   };
   const worker = splitWorkerOf(options, keyspace.protocols, async (part) =>
-    openJobWorker(part, await connectRedis(server.url, "patient"), keyspace),
+    openJobWorker(part, { redis: await connectRedis(server.url, "patient"), subscriber }, keyspace),
   );
   await worker.openParts(1);
   await until("one part is taken", () => slots.length >= 2);
