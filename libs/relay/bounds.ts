@@ -123,6 +123,11 @@ export const jobLockMs = 90_000;
  */
 export const creditMax = 64;
 export const creditLifeMs = 1_000;
+/**
+ * How old a sent job may be that its worker puts back. Less than `graceMs`, after which its owner
+ * starts another attempt.
+ */
+export const putBackMsMax = 4_000;
 /** Jobs that one fetch takes. */
 export const fetchedJobsMax = 16;
 /** How long a job that is over may stay on its queue, if no fetch takes it off earlier. */

@@ -7,7 +7,7 @@
 import { systemClock } from "#service/clock.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
-import { creditLifeMs, jobLockMs } from "../bounds.ts";
+import { creditLifeMs, jobLockMs, putBackMsMax } from "../bounds.ts";
 import { reserveMarker } from "./bullmq-internals.ts";
 
 const jobName = "generation";
@@ -144,14 +144,22 @@ return reply`,
 /**
  * KEYS: prioritized, active, marker, credit, meta. ARGV: the prefix of jobs' keys, a worker's id,
  * the id of a job that it was sent. The job waits again, before all others, and the worker has no
- * credit.
+ * credit. A job that the worker no longer has stays as it is, for the command may be sent again. An
+ * old one is removed, for its owner may have started another attempt.
  */
 const putBackScript = scriptOf(
   `
 local key = ARGV[1] .. ARGV[3]
+local lock = key .. ":lock"
 redis.call("HDEL", KEYS[4], ARGV[2])
-if redis.call("LREM", KEYS[2], 1, ARGV[3]) == 0 then return end
-redis.call("DEL", key .. ":lock")
+if redis.call("GET", lock) ~= ARGV[2] then return end
+local ageMs = ${jobLockMs} - redis.call("PTTL", lock)
+redis.call("DEL", lock)
+redis.call("LREM", KEYS[2], 1, ARGV[3])
+if ageMs > ${putBackMsMax} then
+  redis.call("DEL", key)
+  return
+end
 redis.call("HDEL", key, "processedOn")
 redis.call("ZADD", KEYS[1], ${priorityScore}, ARGV[3])
 if redis.call("HEXISTS", KEYS[5], "paused") == 0 then redis.call("ZADD", KEYS[3], 0, "0") end`,

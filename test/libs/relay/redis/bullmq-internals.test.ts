@@ -6,7 +6,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Queue, Worker } from "bullmq";
-import { creditLifeMs } from "#relay/bounds.ts";
+import { creditLifeMs, putBackMsMax } from "#relay/bounds.ts";
 import {
   blockingOptionsOf,
   eventStreamSettings,
@@ -238,6 +238,22 @@ test("BullMQ works inside as the relay assumes", async (t) => {
     assert.equal(theirs?.id, "next");
     await fetch(0, ["back", "next"]);
     assert.deepEqual(heard, [], "nothing else was sent");
+  });
+
+  await t.test("a job that is put back too late is removed, or stays with the worker that has it now", async () => {
+    await fetch(0, [], 9);
+    await scripts.add([job("old"), job("again")]);
+    await sent(2);
+    await redis.pexpire(key("old:lock"), 90_000 - putBackMsMax - 1);
+    await scripts.putBack("token", "old");
+    assert.equal(await redis.exists(key("old"), key("old:lock")), 0);
+    await scripts.putBack("token", "again");
+    const other = { jobsMax: 1, over: [], wakesReserve: false, creditMax: 0 };
+    assert.equal((await scripts.fetch("other", other)).jobs[0]?.id, "again");
+    await scripts.putBack("token", "again");
+    assert.deepEqual(await redis.lrange(key("active"), 0, -1), ["again"]);
+    assert.equal(await redis.get(key("again:lock")), "other");
+    await fetch(0, ["again"]);
   });
 
   await t.test("jobs of one call keep their order, also where BullMQ's counter starts again", async () => {
