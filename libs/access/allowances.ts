@@ -66,9 +66,17 @@ export class Allowances {
     this.#clock = clock;
   }
 
-  /** Call it as Redis is asked about the subjects, and was told of all that has been taken. */
-  ask(subjects: readonly AllowanceSubject[]): Question {
-    const taken = subjects.map(({ name }) => this.#byName.get(name)?.taken ?? nothing);
+  /**
+   * Call it as Redis is asked to count `all` for each of the subjects, and was told of everything
+   * that has been taken. Until Redis answers, they leave less of the last allowances.
+   */
+  ask(subjects: readonly AllowanceSubject[], all: readonly Amounts[] = []): Question {
+    const taken = subjects.map(({ name }) => {
+      const allowance = this.#byName.get(name);
+      if (allowance === undefined) return nothing;
+      allowance.taken = all.reduce(sumOf, allowance.taken);
+      return allowance.taken;
+    });
     return { subjects, at: this.#clock.now(), taken };
   }
 
@@ -104,7 +112,7 @@ export class Allowances {
     return subjects.map(({ name }) => {
       const allowance = this.#byName.get(name) as Allowance;
       const { taken, counts } = allowance;
-      allowance.taken = { requests: taken.requests + 1, tokens: taken.tokens + tokens, nano: taken.nano + nano };
+      allowance.taken = sumOf(taken, { requests: 1, tokens, nano });
       const since = sinceAsked(allowance);
       return { ...counts, requests: counts.requests + since.requests, tokens: counts.tokens + since.tokens };
     });
@@ -132,6 +140,12 @@ export class Allowances {
     for (const [name, { until }] of this.#byName) if (until < endedBefore) this.#byName.delete(name);
   }
 }
+
+const sumOf = (one: Amounts, other: Amounts): Amounts => ({
+  requests: one.requests + other.requests,
+  tokens: one.tokens + other.tokens,
+  nano: one.nano + other.nano,
+});
 
 const sinceAsked = ({ taken, takenBefore }: Allowance): Amounts => ({
   requests: taken.requests - takenBefore.requests,

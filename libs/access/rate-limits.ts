@@ -275,7 +275,10 @@ export class LimitCounters {
     for (const start of starts) start();
   }
 
-  /** Never rejects: a reservation that Redis does not know counts when it is renewed or settled. */
+  /**
+   * Never rejects: the tokens and the money of a reservation that Redis does not know count when it
+   * is renewed or settled. Its request does not: it may have been counted.
+   */
   async #count(subjects: readonly LimitedSubject[], reservations: readonly Reservation[]): Promise<void> {
     await this.#decide(subjects, reservations, leaseMs, "count").catch(() =>
       this.#allowances?.lose(this.#of(subjects).allowed),
@@ -330,7 +333,8 @@ export class LimitCounters {
   ): Promise<LimitDecision[]> {
     if (mode !== "count") this.flush();
     const { keys, allowed, limits } = this.#of(subjects);
-    const question = mode === "look" || lifeMs === 0 ? undefined : this.#allowances?.ask(allowed);
+    const amounts = mode === "admit" ? reservations.map(({ tokens, nano }) => ({ requests: 1, tokens, nano })) : [];
+    const question = mode === "look" ? undefined : this.#allowances?.ask(allowed, amounts);
     const values: (string | number)[] = [lifeMs, mode, ...limits];
     for (const { generation, inputTokens, tokens, nano } of reservations)
       values.push(generation, inputTokens, tokens, nano);
@@ -341,7 +345,8 @@ export class LimitCounters {
     const decided = answer.length - subjects.length * stateSize;
     const decisions: LimitDecision[] = [];
     for (let at = 0; at < decided; at += size) decisions.push(decisionOf(subjects, answer.slice(at, at + size)));
-    if (question !== undefined) this.#allowances?.learn(question, countsIn(subjects, answer.slice(decided - size)));
+    if (question !== undefined && lifeMs > 0)
+      this.#allowances?.learn(question, countsIn(subjects, answer.slice(decided - size)));
     return decisions;
   }
 

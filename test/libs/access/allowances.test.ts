@@ -244,6 +244,41 @@ test("each ingress exceeds a limit that another one uses up by its share at most
   for (const count of counts.slice(1)) assert.ok(count <= 10, `${count} more`);
 });
 
+test("one ingress exceeds no limit of a group, while other keys of it ask Redis", async () => {
+  const limits: [Limits, number][] = [130, 200, 320].flatMap((count): [Limits, number][] => [
+    [{ requestsPerMinute: count }, count],
+    [{ generationsMax: count }, count],
+    [{ tokensPerMinute: 30 * count }, count],
+    [{ budgetPerDay: 0.5 * count }, count],
+  ]);
+  for (const [limit, most] of limits) {
+    const { counters } = ingressOf(newKeyspace());
+    const group: LimitedSubject = { scope: "group", name: "many", limits: limit };
+    const subjectsOf = (name: string): LimitedSubject[] => [{ scope: "key", name, limits: far }, group];
+    let admitted = 0;
+    const ask = async (subjects: LimitedSubject[]) => {
+      if ((await counters.admit(next(subjects))).kind === "admitted") admitted++;
+    };
+    const first = subjectsOf("first");
+    await ask(first);
+    const others = Array.from({ length: most - 1 }, (_, index) => ask(subjectsOf(`key_${index}`)));
+    // Their questions are on the way.
+    await new Promise(setImmediate);
+    await Promise.all([...others, ...Array.from({ length: 100 }, () => ask(first))]);
+    assert.equal(admitted, most, JSON.stringify(limit));
+  }
+});
+
+test("one ingress exceeds no limit of a key, while its requests that use nothing else ask Redis", async () => {
+  const { counters } = ingressOf(newKeyspace());
+  const subjects: LimitedSubject[] = [{ scope: "key", name: "mixed", limits: { requestsPerMinute: 320 } }];
+  await counters.admit(next(subjects));
+  const counts = Array.from({ length: 319 }, () => counters.countRequest(subjects));
+  const others = await Promise.all(Array.from({ length: 50 }, () => counters.admit(next(subjects))));
+  const decisions = [...(await Promise.all(counts)), ...others];
+  assert.equal(decisions.filter(({ kind }) => kind === "admitted").length, 319);
+});
+
 test("near a limit, ends reach Redis before what follows them", async () => {
   const keyspace = newKeyspace();
   const { counters } = ingressOf(keyspace);
