@@ -188,6 +188,7 @@ export class WorkerQueues {
         isPaused: () => isPausedQueue(name),
         freeSlots: () => this.#freeSlots,
         isReserve: () => this.#inReserve.has(name) || (this.#deps.isBusy() && this.#isShared(queue)),
+        isBusy: () => this.#deps.isBusy(),
         shareLeft: () => this.#shareLeftOf(queue),
         refreshShare: () => this.#refreshShare(queue),
         take,

@@ -55,6 +55,11 @@ export interface JobWorkerOptions {
    */
   isReserve(): boolean;
   /**
+   * Whether the event loop has little time left. Then jobs come by fetches alone, which bring
+   * several at a time.
+   */
+  isBusy(): boolean;
+  /**
    * How many more generations this worker takes before others do; infinite where it has no share.
    */
   shareLeft(): number;
@@ -264,7 +269,8 @@ class BullmqJobWorker implements JobWorker {
 
   /** Half of the slots, so that a fetch has the others while jobs are sent. */
   get #creditMax(): number {
-    if (this.#isStopped || !this.#mayServe || !this.#hearsSentJobs || this.#options.isReserve()) return 0;
+    const { isBusy, isReserve } = this.#options;
+    if (this.#isStopped || !this.#mayServe || !this.#hearsSentJobs || isBusy() || isReserve()) return 0;
     const slots = Math.min(this.#freeSlots - this.#keptSlots, this.#options.shareLeft());
     return Math.max(0, Math.min(creditMax, Math.floor(slots / 2)));
   }

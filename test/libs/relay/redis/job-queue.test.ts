@@ -49,6 +49,7 @@ const workerOf = async (
       isPaused: () => false,
       freeSlots: () => Number.POSITIVE_INFINITY,
       isReserve: () => false,
+      isBusy: () => false,
       shareLeft: () => Number.POSITIVE_INFINITY,
       refreshShare: async () => {},
       onError: () => {},

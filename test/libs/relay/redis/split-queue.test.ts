@@ -43,6 +43,7 @@ test("each part has keys of its own, generations are spread over them, and a wor
     isPaused: () => false,
     freeSlots: () => Number.POSITIVE_INFINITY,
     isReserve: () => false,
+    isBusy: () => false,
     shareLeft: () => Number.POSITIVE_INFINITY,
     refreshShare: async () => {},
     take: (slot: JobSlot) => void slots.push(slot),
