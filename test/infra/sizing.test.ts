@@ -60,7 +60,7 @@ test("sizes grow with the streams and their rate, in cells of 100,000", () => {
     cells: 1,
     workers: 14,
     ingresses: 12,
-    redisPrimaries: 3,
+    redisPrimaries: 2,
     redisBits: 608_000_000,
   });
   const [cell, million] = [100_000, 1_000_000].map((streams) => sizeOf(streams, chunksOfStream, limits));
