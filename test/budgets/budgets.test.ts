@@ -41,8 +41,8 @@ const budgets = `
 short answer                           24        3          3       6    3,100     1      15       105
 short answer of a session              24        3          3       6    3,200     1      15       105
 short answer with limits               56        5          3       8    4,200     1      19       135
-20 with limits, one by one            600       50         62     110   65,000    20     280     2,400
-65 short answers, 64 at once          400       20         36      40  125,000    36     380     3,900
+20 with limits, one by one            700       60         62     130   70,000    20     320     2,700
+65 short answers, 64 at once          500       24         36      70  130,000    40     420     4,300
 idempotent short answer                37        4          3       8    4,500     1      18       135
 stored response                        44        4          3       7    5,300     1      18       135
 background response                   144       12          3      20   10,500     1      31       275
