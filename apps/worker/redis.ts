@@ -1,5 +1,5 @@
 /** A worker's connections to Redis, and the parts of the relay that use them. */
-import type { JobWorker, SlotBoard, SplitWorker, Transport } from "#relay/ports.ts";
+import type { SlotBoard, SplitWorker, Transport } from "#relay/ports.ts";
 import { type JobWorkerOptions, openJobWorker } from "#relay/redis/job-worker.ts";
 import { Mailbox } from "#relay/redis/mailbox.ts";
 import { RedisSlotBoard } from "#relay/redis/queue-slots.ts";
@@ -27,8 +27,6 @@ export function workerRedisOf(
   protocols?: Protocols,
 ): WorkerRedis {
   const keyspace = keyspaceOf(namespace, protocols);
-  const openPart = async (options: JobWorkerOptions, subscriber: Redis): Promise<JobWorker> =>
-    openJobWorker(options, { redis: await connectRedis(redisUrl, "patient"), subscriber }, keyspace);
   return {
     keyspace,
     connect: () => connectRedis(redisUrl, "request"),
@@ -38,7 +36,9 @@ export function workerRedisOf(
       return new Mailbox({ publisher, subscriber }, keyspace, "worker");
     },
     queueWorkerOf: (options, subscriber) =>
-      splitWorkerOf(options, keyspace.protocols, (part) => openPart(part, subscriber)),
+      splitWorkerOf(options, keyspace.protocols, async (part) =>
+        openJobWorker(part, { redis: await connectRedis(redisUrl, "patient"), subscriber }, keyspace),
+      ),
     slotBoardOf: (redis, self) => new RedisSlotBoard(redis, keyspace, { self, role: "worker" }),
   };
 }

@@ -31,28 +31,21 @@ const priorityScore = priority * 2 ** 32;
  */
 const addScript = scriptOf(
   `${redisClock}
-local function chargedWorker(generations)
+local function sentTo(id, data, generations)
   while true do
     local worker, credit = unpack(redis.call("HRANDFIELD", KEYS[7], 1, "WITHVALUES"))
     if not worker then return nil end
     local left, expiry = string.match(credit, "^(%d+) (%d+)$")
-    local isValid = nowMs < tonumber(expiry)
+    local receivers = nowMs < tonumber(expiry)
+      and redis.pcall("SPUBLISH", ARGV[1] .. "${sentName}" .. worker, id .. " " .. data)
+    local isSent = type(receivers) == "number" and receivers > 0
     left = left - generations
-    if isValid and left > 0 then
+    if isSent and left > 0 then
       redis.call("HSET", KEYS[7], worker, string.format("%d %s", left, expiry))
     else
       redis.call("HDEL", KEYS[7], worker)
     end
-    if isValid then return worker end
-  end
-end
-local function sentTo(id, data, generations)
-  local worker = chargedWorker(generations)
-  while worker do
-    local receivers = redis.pcall("SPUBLISH", ARGV[1] .. "${sentName}" .. worker, id .. " " .. data)
-    if type(receivers) == "number" and receivers > 0 then return worker end
-    redis.call("HDEL", KEYS[7], worker)
-    worker = chargedWorker(generations)
+    if isSent then return worker end
   end
 end
 local isPaused = redis.call("HEXISTS", KEYS[4], "paused") == 1

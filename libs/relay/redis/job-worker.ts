@@ -197,7 +197,7 @@ class BullmqJobWorker implements JobWorker {
   }
 
   get #mayServe(): boolean {
-    return this.#options.isReady() && !this.#options.isPaused();
+    return !this.#isStopped && this.#options.isReady() && !this.#options.isPaused();
   }
 
   get #freeSlots(): number {
@@ -263,14 +263,14 @@ class BullmqJobWorker implements JobWorker {
 
   /** For the jobs of a fetch; none if this process may take none: it only puts the marker back. */
   get #slotsToFetch(): number {
-    if (this.#isStopped || !this.#mayServe || this.#freeSlots <= 0) return 0;
+    if (!this.#mayServe || this.#freeSlots <= 0) return 0;
     return Math.max(1, Math.min(this.#freeSlots, this.#options.shareLeft()) - this.#credit);
   }
 
   /** Half of the slots, so that a fetch has the others while jobs are sent. */
   get #creditMax(): number {
     const { isBusy, isReserve } = this.#options;
-    if (this.#isStopped || !this.#mayServe || !this.#hearsSentJobs || isBusy() || isReserve()) return 0;
+    if (!this.#mayServe || !this.#hearsSentJobs || isBusy() || isReserve()) return 0;
     const slots = Math.min(this.#freeSlots - this.#keptSlots, this.#options.shareLeft());
     return Math.max(0, Math.min(creditMax, Math.floor(slots / 2)));
   }
@@ -298,7 +298,7 @@ class BullmqJobWorker implements JobWorker {
 
   /** Renews the credit before it ends, which takes it back when no slot is free. */
   #takeSent(job: FetchedJob): void {
-    if (this.#isStopped || !this.#mayServe || this.#freeSlots <= this.#keptSlots) {
+    if (!this.#mayServe || this.#freeSlots <= this.#keptSlots) {
       this.#credit = 0;
       this.#scripts.putBack(this.#worker.id, job.id).catch(this.#options.onError);
       return;
