@@ -131,7 +131,7 @@ export const putBackMsMax = 4_000;
 /** Jobs that one fetch takes. */
 export const fetchedJobsMax = 16;
 /** How long a job that is over may stay on its queue, if no fetch takes it off earlier. */
-export const completeMs = 20;
+export const completeMs = 100;
 /** How soon a failed fetch is tried again. */
 export const fetchRetryMs = 250;
 /**

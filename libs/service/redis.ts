@@ -23,6 +23,7 @@ import {
 import { systemClock } from "./clock.ts";
 import { parseRedisUrl, type RedisUrl, redisAddressOf } from "./redis-url.ts";
 import { StartupFault } from "./startup.ts";
+import "./young-commands.ts";
 
 /**
  * A connection to Redis; with a cluster, one to each of its primaries in use. All keys of a script,

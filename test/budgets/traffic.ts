@@ -23,7 +23,7 @@ export interface Sample {
 }
 
 /** Longer than any delay of the gateway before it sends what it has gathered. */
-const quietMs = 60;
+const quietMs = 120;
 /** A timer of this length that is older than a sample belongs to a periodic task. */
 const taskMsMin = 200;
 const commandLengthMax = 110;

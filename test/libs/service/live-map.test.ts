@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
 import { test } from "node:test";
 import { LiveMap } from "#service/live-map.ts";
-
-const root = new URL("../../../", import.meta.url);
+import { fullCollections } from "../../support/collections.ts";
 
 const filled = (...keys: number[]) => {
   const map = new LiveMap<number, string>();
@@ -50,32 +48,9 @@ const holders = {
     const add = (count, value) => void batches.add(subjects[count % 64], value), remove = (count) => { if (count % 64 === 0) for (const start of starts.splice(0)) start(); };`,
 };
 
-/** How often V8 collects everything while many values come and go in an old holder. */
-function fullCollections(holder: keyof typeof holders): number {
-  const churn = `${holders[holder]}
-    add(0, {});
-    remove(0);
-    let junk;
-    for (let count = 0; count < 300_000; count++) junk = new Array(100).fill(count);
-    for (let count = 1; count < 200_000; count++) {
-      add(count, new Array(200).fill(count));
-      if (count > 64) remove(count - 64);
-      if (count % 64 === 0) await undefined;
-    }
-    process.exit();`;
-  const flags = ["--max-semi-space-size=4", "--no-allocation-site-pretenuring"];
-  // So that V8 collects by what was allocated, and not by the clock or by how busy the machine is.
-  const collector = ["--trace-gc", ...flags, "--single-threaded-gc", "--predictable-gc-schedule"];
-  const output = execFileSync(process.execPath, [...collector, "--input-type=module", "--eval", churn], {
-    encoding: "utf8",
-    cwd: root,
-  });
-  return output.split("Mark-Compact").length - 1;
-}
-
 test("what is removed is freed by the next minor collection, where a plain map keeps it until a full one", () => {
   const { "a plain map": plain, ...live } = Object.fromEntries(
-    Object.keys(holders).map((holder) => [holder, fullCollections(holder as keyof typeof holders)]),
+    Object.entries(holders).map(([holder, source]) => [holder, fullCollections(source)]),
   );
   for (const [holder, full] of Object.entries(live))
     assert.ok(full * 3 < (plain as number), `${holder}: ${full} full collections, and ${plain} of a plain map`);
