@@ -198,6 +198,18 @@ test("in the ingress only the server, the routes and the sockets throw refusals"
   assert.deepEqual(files.sort(), throwing);
 });
 
+test("where requests pass, no function literal is assigned to a property", () => {
+  // V8 allocates such a function in the old generation, where it keeps what it captures for long:
+  // see libs/service/young-commands.ts.
+  const literal = /^\s*[\w.]+\.#?\w+ (?:\?\?|\|\|)?=\s+(?:async )?(?:function\b|\w+ =>|\([^()]*\)(?:: [^=]+)? =>)/m;
+  assert.match("  this.#reject = (error) => {", literal);
+  const files = sources.filter(
+    (file) => /^(?:apps\/(?:ingress|worker)|libs)\//.test(file) && literal.test(readFileSync(join(root, file), "utf8")),
+  );
+  // Once in a process.
+  assert.deepEqual(files.sort(), ["apps/worker/routing/circuit-breakers.ts", "libs/service/young-commands.ts"]);
+});
+
 /** Files that import each other, by way of others; the list of each circle is sorted. */
 function circlesIn(edges: ReadonlyMap<string, readonly string[]>): string[][] {
   // Tarjan's strongly connected components: https://doi.org/10.1137/0201010

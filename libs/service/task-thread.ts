@@ -234,16 +234,18 @@ class Thread<Task, Result> {
         this.#answered = undefined;
         this.#ended = undefined;
       };
-      this.#answered = ({ result, error, cpuMs }) => {
+      const answered = ({ result, error, cpuMs }: Answer<Result>) => {
         over();
         this.#used(cpuMs);
         if (error === undefined) settle(result as Result);
         else fail(new Error(error));
       };
-      this.#ended = (cause) => {
+      const ended = (cause: Error) => {
         over();
         fail(timeout ?? cause);
       };
+      this.#answered = answered;
+      this.#ended = ended;
       worker.postMessage(value, transfer);
       void this.#watch(worker, limitMs, leaving.signal).then((late) => {
         // If this process was blocked, the answer may have arrived meanwhile.

@@ -60,15 +60,15 @@ export function watchSocket(socket: Socket, pace: StreamPace): void {
       if (!socket.destroyed) socket._read(0);
     },
   };
-  socket.write = function (this: Socket, ...args: unknown[]) {
+  const watchedWrite = function (this: Socket, ...args: unknown[]) {
     if (typeof args[0] === "string" && requestStart.test(args[0])) {
       requests++;
       isAwaited = true;
       stream.start();
     }
     return (write as (...args: unknown[]) => boolean).apply(this, args);
-  } as Socket["write"];
-  socket.read = function (this: Socket, size?: number) {
+  };
+  const watchedRead = function (this: Socket, size?: number) {
     const chunk: unknown = read.call(this, size);
     if (!Buffer.isBuffer(chunk)) return chunk;
     if (!isAwaited) {
@@ -84,6 +84,7 @@ export function watchSocket(socket: Socket, pace: StreamPace): void {
     isAwaited = false;
     return bytes.rest;
   };
+  Object.assign(socket, { write: watchedWrite, read: watchedRead });
   socket.prependListener("error", (error) => {
     if (isAwaited && requests > 1) ofReused.add(error);
   });
