@@ -66,7 +66,16 @@ export interface JobWorkerOptions {
   /** Learns how much runs now, unless it has just done so or has little itself. Never rejects. */
   refreshShare(): Promise<void>;
   take(slot: JobSlot): void;
+  /** Shared by those that share a capacity; by default no other. */
+  kept?: KeptSlots;
+  /** A fetch is over, and others that share the capacity may have the slots that it left. */
+  onFetched?(): void;
   onError(error: Error): void;
+}
+
+/** Slots for the jobs that fetches under way may bring. */
+export interface KeptSlots {
+  count: number;
 }
 
 export interface JobWorkerConnections {
@@ -109,13 +118,12 @@ class BullmqJobWorker implements JobWorker {
   readonly #scripts: JobScripts;
   readonly #wait: JobWait;
   readonly #sentJobs: ShardedChannel;
+  readonly #kept: KeptSlots;
   #hearsSentJobs = false;
   /** Generations that may come without a fetch, and as of how many the credit is renewed. */
   #credit = 0;
   #renewAt = 0;
   #usedSlots = 0;
-  /** Slots for the jobs that fetches under way may bring. */
-  #keptSlots = 0;
   #freedSlots = 0;
   #isFetching = false;
   /** No job waits on the queue, so the next fetch waits for one. */
@@ -133,6 +141,7 @@ class BullmqJobWorker implements JobWorker {
     this.#options = options;
     this.#worker = worker;
     this.#redis = redis;
+    this.#kept = options.kept ?? { count: 0 };
     this.#scripts = new JobScripts(worker, redis);
     this.#wait = new JobWait(worker);
     this.#sentJobs = openShardedChannel(subscriber, this.#scripts.sentJobsOf(worker.id), (message) =>
@@ -204,6 +213,11 @@ class BullmqJobWorker implements JobWorker {
     return Math.min(this.capacity - this.#usedSlots, this.#options.freeSlots());
   }
 
+  /** Free, and for no fetch under way. */
+  get #openSlots(): number {
+    return this.#freeSlots - this.#kept.count;
+  }
+
   #pump(): void {
     if (this.#isStopped) {
       if (!this.#isFetching) this.#onLastFetch?.();
@@ -212,7 +226,7 @@ class BullmqJobWorker implements JobWorker {
       // gone.
       if (this.#options.isPaused()) this.#isDrained = false;
       this.#pumpAfter(fetchRetryMs);
-    } else if (this.#isFetching || this.#freeSlots <= 0) return;
+    } else if (this.#isFetching || this.#openSlots <= 0) return;
     else void this.#fetch();
   }
 
@@ -229,7 +243,7 @@ class BullmqJobWorker implements JobWorker {
       if (await this.#untilJob()) {
         await this.#options.refreshShare();
         if (this.#options.shareLeft() <= 0) await this.#letOthersFetch();
-        for (const job of await this.#exchange(this.#slotsToFetch)) this.#take(job);
+        await this.#exchange(this.#slotsToFetch);
       }
     } catch (error) {
       // The outcome of the fetch is unknown, and the marker that woke it may be gone.
@@ -263,42 +277,43 @@ class BullmqJobWorker implements JobWorker {
 
   /** For the jobs of a fetch; none if this process may take none: it only puts the marker back. */
   get #slotsToFetch(): number {
-    if (!this.#mayServe || this.#freeSlots <= 0) return 0;
-    return Math.max(1, Math.min(this.#freeSlots, this.#options.shareLeft()) - this.#credit);
+    if (!this.#mayServe || this.#openSlots <= 0) return 0;
+    return Math.max(1, Math.min(this.#openSlots, this.#options.shareLeft()) - this.#credit);
   }
 
   /** Half of the slots, so that a fetch has the others while jobs are sent. */
   get #creditMax(): number {
     const { isBusy, isReserve } = this.#options;
     if (!this.#mayServe || !this.#hearsSentJobs || isBusy() || isReserve()) return 0;
-    const slots = Math.min(this.#freeSlots - this.#keptSlots, this.#options.shareLeft());
+    const slots = Math.min(this.#openSlots, this.#options.shareLeft());
     return Math.max(0, Math.min(creditMax, Math.floor(slots / 2)));
   }
 
   /** Ends the jobs that are over, and takes further ones. */
-  async #exchange(slots: number, { wakesReserve = false } = {}): Promise<FetchedJob[]> {
+  async #exchange(slots: number, { wakesReserve = false } = {}): Promise<void> {
     const over = this.#overJobs.splice(0);
     const jobsMax = Math.min(slots, fetchedJobsMax, Math.max(1, Math.floor(slots / generationsPerJobMax)));
     const fetch = { jobsMax, over, wakesReserve, creditMax: this.#creditMax };
     const keptSlots = Math.min(slots, jobsMax * generationsPerJobMax);
-    this.#keptSlots += keptSlots;
+    this.#kept.count += keptSlots;
     try {
-      const { jobs, isDrained, credit } = await this.#scripts.fetch(this.#worker.id, fetch);
+      const { jobs, isDrained, credit } = await this.#scripts.fetch(this.#worker.id, fetch).catch((error) => {
+        this.#overJobs.push(...over);
+        throw error;
+      });
       this.#isDrained = isDrained;
       this.#credit = credit;
       this.#renewAt = credit / 4;
-      return jobs;
-    } catch (error) {
-      this.#overJobs.push(...over);
-      throw error;
+      for (const job of jobs) this.#take(job);
     } finally {
-      this.#keptSlots -= keptSlots;
+      this.#kept.count -= keptSlots;
+      if (keptSlots > 0) this.#options.onFetched?.();
     }
   }
 
   /** Renews the credit before it ends, which takes it back when no slot is free. */
   #takeSent(job: FetchedJob): void {
-    if (!this.#mayServe || this.#freeSlots <= this.#keptSlots) {
+    if (!this.#mayServe || this.#openSlots <= 0) {
       this.#credit = 0;
       this.#scripts.putBack(this.#worker.id, job.id).catch(this.#options.onError);
       return;

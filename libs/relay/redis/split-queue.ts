@@ -8,7 +8,7 @@ import { partNamesOf, readablePartsOf } from "#service/keyspace.ts";
 import type { Protocols } from "#service/protocol.ts";
 import type { JobState } from "../owner.ts";
 import type { JobQueue, JobWorker, Queued, SplitWorker } from "../ports.ts";
-import type { JobWorkerOptions } from "./job-worker.ts";
+import type { JobWorkerOptions, KeptSlots } from "./job-worker.ts";
 
 /** The producer's end, for jobs of this protocol. `open` opens one part by its name. */
 export async function openSplitQueue(
@@ -77,6 +77,9 @@ class PartWorkers implements SplitWorker {
   readonly #protocols: Protocols;
   readonly #open: (part: JobWorkerOptions) => Promise<JobWorker>;
   readonly #workers: JobWorker[] = [];
+  readonly #kept: KeptSlots = { count: 0 };
+  /** The part that has the next free slot first. */
+  #turn = 0;
   #isStopped = false;
 
   constructor(options: JobWorkerOptions, protocols: Protocols, open: (part: JobWorkerOptions) => Promise<JobWorker>) {
@@ -110,7 +113,8 @@ class PartWorkers implements SplitWorker {
   }
 
   resume(): void {
-    for (const worker of this.#workers) worker.resume();
+    const first = this.#turn++ % this.#workers.length;
+    for (const worker of [...this.#workers.slice(first), ...this.#workers.slice(0, first)]) worker.resume();
   }
 
   async stop(): Promise<void> {
@@ -129,6 +133,8 @@ class PartWorkers implements SplitWorker {
       ...this.#options,
       name: part,
       freeSlots: () => Math.min(freeSlots(), this.capacity - this.usedSlots),
+      kept: this.#kept,
+      onFetched: () => this.resume(),
       take: (slot) =>
         take({
           ...slot,
