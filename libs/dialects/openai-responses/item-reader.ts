@@ -14,7 +14,8 @@ export class ItemReader {
   #kind: TextKind | "function" | "custom" | undefined;
   /** The streamed parts so far; the last one is open. */
   readonly #parts: string[] = [];
-  #inputSeen = false;
+  /** The streamed chunks of a call's input. */
+  readonly #inputs: string[] = [];
   #blockSeen = false;
   done = false;
   /** The item was announced. */
@@ -62,13 +63,17 @@ export class ItemReader {
   input(chunk: string): void {
     if (chunk === "" || this.done || (this.#kind !== "function" && this.#kind !== "custom")) return;
     if (this.#kind === "function") this.#write({ kind: "delta", text: chunk });
-    else this.#write({ kind: "delta", text: `${this.#inputSeen ? "" : '{"input":"'}${jsonOf(chunk).slice(1, -1)}` });
-    this.#inputSeen = true;
+    else {
+      const start = this.#inputs.length === 0 ? '{"input":"' : "";
+      this.#write({ kind: "delta", text: `${start}${jsonOf(chunk).slice(1, -1)}` });
+    }
+    this.#inputs.push(chunk);
   }
 
-  /** The whole input; used only if none of it was streamed. */
+  /** The whole input, of which the part that was not streamed is used. */
   wholeInput(input: string): void {
-    if (!this.#inputSeen) this.input(input);
+    const streamed = this.#inputs.join("");
+    if (input.startsWith(streamed)) this.input(input.slice(streamed.length));
   }
 
   /** Ends the item; `item` is the whole item, if the upstream sends it. */
@@ -78,7 +83,7 @@ export class ItemReader {
     if (this.#kind === "function") this.wholeInput(inputOfItem(item));
     if (this.#kind === "custom") {
       this.wholeInput(textOf(item.input) ?? "");
-      this.#write({ kind: "delta", text: this.#inputSeen ? '"}' : '{"input":""}' });
+      this.#write({ kind: "delta", text: this.#inputs.length > 0 ? '"}' : '{"input":""}' });
     }
     const [whole, ...others] = blocksOf(item);
     if (whole?.kind === "reasoning" && whole.signature !== undefined && this.#kind === "reasoning")

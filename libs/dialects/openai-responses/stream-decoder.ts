@@ -4,7 +4,7 @@
  */
 
 import { type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { endWith, eventsOf } from "../neutral/neutral.ts";
+import { type Block, endWith, eventsOf } from "../neutral/neutral.ts";
 import { EventDecoder, type TextPlace } from "../relay/event-decoder.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
@@ -18,14 +18,16 @@ export class ResponsesDecoder extends EventDecoder {
   /** The last item of each output index. Some servers give all items one index, or none. */
   readonly #items = new Map<number, ItemReader>();
   readonly #itemsById = new Map<string, ItemReader>();
+  readonly #itemsByCallId = new Map<string, ItemReader>();
   #lastCall: ItemReader | undefined;
   /** Text without an item of its own. */
   #apart: ItemReader | undefined;
   /** Items in order; only the first one's events come out. */
   readonly #queue: ItemReader[] = [];
   #lastIndex = 0;
-  #called = false;
-  #anyBlock = false;
+  /** The kinds of the blocks so far, and the ids of the calls among them. */
+  readonly #kinds = new Set<Block["kind"]>();
+  readonly #callIds = new Set<string>();
 
   protected override textPlaceIn(event: JsonObject): TextPlace {
     return { holder: event, name: "delta" };
@@ -97,8 +99,12 @@ export class ResponsesDecoder extends EventDecoder {
 
   #begin(event: JsonObject): void {
     const item = this.#newOr(event, ({ isBegun }) => isBegun);
-    item.begin(objectOf(event.item));
-    if (item.isCall) this.#lastCall = item;
+    const whole = objectOf(event.item);
+    item.begin(whole);
+    if (!item.isCall) return;
+    this.#lastCall = item;
+    const callId = textOf(whole.call_id);
+    if (callId !== undefined) this.#itemsByCallId.set(callId, item);
   }
 
   #newItem(): ItemReader {
@@ -131,8 +137,10 @@ export class ResponsesDecoder extends EventDecoder {
   #drain(): void {
     for (let item = this.#queue[0]; item !== undefined; item = this.#queue[0]) {
       for (const event of item.take()) {
-        this.#anyBlock = true;
-        this.#called ||= event.kind === "block" && event.block.kind === "call";
+        if (event.kind === "block") {
+          this.#kinds.add(event.block.kind);
+          if (event.block.kind === "call") this.#callIds.add(event.block.id);
+        }
         this.events.push(event);
       }
       if (!item.done) break;
@@ -144,18 +152,35 @@ export class ResponsesDecoder extends EventDecoder {
     const response = objectOf(value);
     const failure = failureIn(response);
     if (failure !== undefined) return this.fail(failure);
+    const output = listOf(response.output).map(objectOf);
+    for (const item of output)
+      (this.#itemsById.get(String(item.id)) ?? this.#itemsByCallId.get(String(item.call_id)))?.end(item);
     for (const item of this.#queue) item.end();
     this.#drain();
-    if (!this.#anyBlock) {
-      const blocks = listOf(response.output).flatMap((item) => blocksOf(objectOf(item)));
-      this.#called = blocks.some(({ kind }) => kind === "call");
-      this.events.push(...eventsOf({ blocks, finish: "stop" }).slice(0, -1));
-    }
+    const missing = this.#missingOf(output.flatMap(blocksOf));
+    for (const { kind } of missing) this.#kinds.add(kind);
+    this.events.push(...eventsOf({ blocks: missing, finish: "stop" }).slice(0, -1));
     this.usage = usageOf(response);
     const status = type === "response.incomplete" ? "incomplete" : response.status;
-    const end = endWith(finishOf(status, response.incomplete_details, this.#called), this);
+    const end = endWith(finishOf(status, response.incomplete_details, this.#kinds.has("call")), this);
     this.events.push({ kind: "finish", ...end });
     this.finished = true;
     this.over = true;
+  }
+
+  /**
+   * The blocks of the whole response that were not streamed. A call with another id than its
+   * streamed one is not missing. https://github.com/anomalyco/opencode/pull/44893,
+   * https://github.com/vllm-project/vllm/pull/47916
+   */
+  #missingOf(blocks: readonly Block[]): Block[] {
+    if (this.#kinds.size === 0) return [...blocks];
+    const calls = blocks.filter((block) => block.kind === "call");
+    const unknownCalls = calls.filter(({ id }) => !this.#callIds.has(id));
+    const renamed = this.#callIds.size - (calls.length - unknownCalls.length);
+    const missingCalls = new Set<Block>(unknownCalls.slice(Math.max(0, renamed)));
+    return blocks.filter((block) =>
+      block.kind === "call" ? missingCalls.has(block) : block.kind !== "reasoning" && !this.#kinds.has(block.kind),
+    );
   }
 }

@@ -103,6 +103,70 @@ test("streams that lack parts of the life cycle are understood", () => {
       [...text("A"), { kind: "call", id: "c", name: "f", input: "{}" }],
     ],
     [
+      "a call only in the last event",
+      [
+        added(0, message()),
+        delta("output_text", 0, "A"),
+        added(1, call("c", "")),
+        over(1, call("c", "{}")),
+        completed({
+          output: [message({ type: "output_text", text: "A" }), call("c", "{}"), call("d", '{"a":1}')],
+        }),
+      ],
+      [
+        ...text("A"),
+        { kind: "call", id: "c", name: "f", input: "{}" },
+        { kind: "call", id: "d", name: "f", input: '{"a":1}' },
+      ],
+    ],
+    [
+      "a text only in the last event",
+      [
+        added(0, { type: "reasoning", id: "r" }),
+        delta("reasoning_summary_text", 0, "Why?", { item_id: "r", summary_index: 0 }),
+        completed({
+          output: [
+            { type: "reasoning", id: "r", summary: [{ type: "summary_text", text: "Why?" }] },
+            message({ type: "output_text", text: "So." }),
+          ],
+        }),
+      ],
+      [{ kind: "reasoning", text: "Why?" }, ...text("So.")],
+    ],
+    [
+      "other ids in the last event",
+      [
+        added(0, call("c", "")),
+        over(0, call("c", "{}")),
+        completed({ output: [call("other", "{}"), message({ type: "output_text", text: "" })] }),
+      ],
+      [{ kind: "call", id: "c", name: "f", input: "{}" }],
+    ],
+    [
+      "inputs whose rest is in the last event",
+      [
+        added(0, { ...call("c", ""), id: "fc" }),
+        added(1, call("d", "")),
+        delta("function_call_arguments", 0, '{"city":"Par', { item_id: "fc" }),
+        delta("function_call_arguments", 1, '{"a"'),
+        completed({ output: [{ ...call("c", '{"city":"Paris"}'), id: "fc" }, call("d", '{"a":1}')] }),
+      ],
+      [
+        { kind: "call", id: "c", name: "f", input: '{"city":"Paris"}' },
+        { kind: "call", id: "d", name: "f", input: '{"a":1}' },
+      ],
+    ],
+    [
+      "a free text whose rest is at its end",
+      [
+        added(0, { type: "custom_tool_call", call_id: "c", name: "f" }),
+        delta("custom_tool_call_input", 0, "a"),
+        over(0, { type: "custom_tool_call", call_id: "c", name: "f", input: 'a"b' }),
+        completed(),
+      ],
+      [{ kind: "call", id: "c", name: "f", input: '{"input":"a\\"b"}' }],
+    ],
+    [
       "a call's input at its end",
       [added(0, call("c", "")), over(0, call("c", '{"a":1}')), completed()],
       [{ kind: "call", id: "c", name: "f", input: '{"a":1}' }],
@@ -136,7 +200,7 @@ test("streams that lack parts of the life cycle are understood", () => {
       ],
       [
         { kind: "call", id: "a", name: "f", input: "{0}" },
-        { kind: "call", id: "b", name: "f", input: "{1" },
+        { kind: "call", id: "b", name: "f", input: "{1}" },
       ],
     ],
     [
