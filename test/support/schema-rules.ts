@@ -120,9 +120,14 @@ export function openaiFault(root: Schema): string | undefined {
   return generalFault(root) ?? objectFault(root);
 }
 
+const strictFormats = "date-time time date duration email hostname ipv4 ipv6 uuid".split(" ");
+
 /** Only for schemas that are marked strict. */
 export function openaiStrictFault(root: Schema): string | undefined {
   for (const schema of schemasIn(root)) {
+    if ("$ref" in schema && Object.keys(schema).length > 1) return "$ref cannot have keywords";
+    if ("uniqueItems" in schema) return "'uniqueItems' is not permitted";
+    if ("format" in schema && !strictFormats.includes(String(schema.format))) return "format is not valid";
     const properties = isSchema(schema.properties) ? schema.properties : undefined;
     if (![schema.type].flat().includes("object") && properties === undefined) continue;
     if (schema.additionalProperties !== false) return "additionalProperties must be false";

@@ -39,7 +39,7 @@ import { stopsOf } from "../neutral/within-bounds.ts";
 import { schemaFormatOf } from "../openai/parts.ts";
 import { grammarOf } from "../openai-responses/tools.ts";
 import { invalidFieldIn } from "../request-schema/invalid-field.ts";
-import { fitsStrict, openaiFormatOf } from "../schema/openai.ts";
+import { openaiFormatOf, strictSchemaOf } from "../schema/openai.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
 import { decodeForeign, messagesIn } from "./foreign-shape.ts";
 import { withTools } from "./legacy-functions.ts";
@@ -249,14 +249,15 @@ const markOf = (tool: Tool, { traits: { cacheMarks } }: Target): object =>
   cacheMarks === "control" ? markFor(tool, cacheMarks) : {};
 
 function encodeTool(tool: Tool) {
-  const { schema: parameters } = toolSchemaOf(tool, dialect);
+  const { schema } = toolSchemaOf(tool, dialect);
+  const strictSchema = tool.strict === true ? strictSchemaOf(schema) : undefined;
   return {
     type: "function",
     function: {
       name: tool.name,
       description: descriptionOf(tool),
-      parameters,
-      strict: (tool.strict === true && fitsStrict(parameters)) || undefined,
+      parameters: strictSchema ?? schema,
+      strict: strictSchema !== undefined || undefined,
     },
   };
 }

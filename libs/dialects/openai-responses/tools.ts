@@ -16,7 +16,7 @@ import {
   toolNameOf,
 } from "../neutral/tools.ts";
 import { isDispensable } from "../neutral/vendor-tools.ts";
-import { fitsStrict } from "../schema/openai.ts";
+import { strictSchemaOf } from "../schema/openai.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
 import { clientToolOf, clientTypeOf, namespaceOf } from "./client-tools.ts";
 
@@ -177,7 +177,8 @@ export function encodeTool(tool: Tool): object {
     parameters === undefined
       ? { type: "object", properties: {}, required: [], additionalProperties: false }
       : toolSchemaOf(tool, "openai-responses").schema;
-  return { type: "function", ...described, parameters: schema, strict: strict === true && fitsStrict(schema) };
+  const strictSchema = strict === true ? strictSchemaOf(schema) : undefined;
+  return { type: "function", ...described, parameters: strictSchema ?? schema, strict: strictSchema !== undefined };
 }
 
 export function encodeToolChoice({ mode, only }: ToolChoice, tools: readonly Tool[]): string | object {

@@ -23,7 +23,7 @@ export function withObjectRoot(schema: Schema): Schema {
     then,
     else: elseSchema,
     ...root
-  } = resolved(schema, schema);
+  } = resolvedRoot(schema);
   const rules = { not, enum: values, const: constant, if: condition, then, else: elseSchema };
   const isPlain =
     schema.type === "object" &&
@@ -64,6 +64,9 @@ export function withObjectRoot(schema: Schema): Schema {
     conditions.filter(([, rule]) => rule !== undefined),
   );
 }
+
+/** The schema with what its root refers to in place of the reference. */
+export const resolvedRoot = (schema: Schema) => resolved(schema, schema);
 
 /** Keywords of a branch that the union of its properties contains. */
 const unitedKeywords = ["properties", "required", "type", "title", "description", "additionalProperties"];

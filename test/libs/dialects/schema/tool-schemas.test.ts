@@ -434,6 +434,69 @@ test("only a schema that fits is marked strict", () => {
     }
 });
 
+test("a strict schema is told what OpenAI refuses there, and has no keywords beside a reference", () => {
+  const closed = (properties: Json): Json =>
+    object(properties, { required: Object.keys(properties), additionalProperties: false });
+  const city = closed({ name: { type: "string" } });
+  const node = closed({ next: { $ref: "#/$defs/Node", description: "The next one." } });
+  const cases: [string, Json, Json | undefined, Json | undefined][] = [
+    ["a format", { type: "string", format: "uri" }, undefined, { type: "string", description: '{format: "uri"}' }],
+    ["a known format", { type: "string", format: "uuid", minLength: 1 }, undefined, undefined],
+    [
+      "distinct items",
+      { type: "array", items: { type: "string" }, uniqueItems: true, description: "Names." },
+      undefined,
+      { type: "array", items: { type: "string" }, description: "Names.\n\n{uniqueItems: true}" },
+    ],
+    ["a property with the name of a keyword", closed({ format: { type: "string" } }), undefined, undefined],
+    ["a reference alone", { $ref: "#/$defs/City" }, { City: city }, undefined],
+    [
+      "a described reference",
+      { $ref: "#/$defs/City", description: "Where." },
+      { City: city },
+      { ...city, description: "Where." },
+    ],
+    ["a wrapped reference", { allOf: [{ $ref: "#/$defs/City" }] }, { City: city }, { $ref: "#/$defs/City" }],
+    [
+      "a wrapped, described reference",
+      { allOf: [{ $ref: "#/$defs/City" }], description: "Where." },
+      { City: city },
+      { ...city, description: "Where." },
+    ],
+    [
+      "a described reference in a circle",
+      { anyOf: [{ $ref: "#/$defs/Node" }, { type: "null" }] },
+      { Node: node },
+      undefined,
+    ],
+  ];
+  for (const [name, value, $defs, expected] of cases) {
+    const parameters = { ...closed({ a: value }), ...($defs !== undefined && { $defs }) };
+    for (const spoken of ["openai-chat", "openai-responses"] as const) {
+      const [tool] = toolsIn(wireOf(requestOf([{ ...toolOf(parameters), strict: true }]), spoken));
+      assert.equal(tool?.strict, true, name);
+      assert.equal(openaiStrictFault(tool.schema), undefined, name);
+      assert.deepEqual((tool.schema.properties as Json).a, expected ?? value, name);
+      const [loose] = toolsIn(wireOf(requestOf([toolOf(parameters)]), spoken));
+      assert.deepEqual(loose?.schema.properties, { a: value }, name);
+    }
+  }
+});
+
+test("a reference at the root of a schema for the answer is followed, so that OpenAI enforces it", () => {
+  const node = object(
+    { next: { anyOf: [{ $ref: "#/$defs/Node" }, { type: "null" }] } },
+    { required: ["next"], additionalProperties: false },
+  );
+  const format = {
+    value: { kind: "schema" as const, schema: { $ref: "#/$defs/Node", $defs: { Node: node } } },
+    path: "p",
+  };
+  const request = { ...requestOf([]), messages: requestOf([]).messages.slice(0, 1), settings: { format } };
+  const { response_format: wire } = wireOf(request, "openai-chat") as { response_format: { json_schema: Json } };
+  assert.deepEqual(wire.json_schema, { name: "answer", schema: { ...node, $defs: { Node: node } }, strict: true });
+});
+
 test("a schema for the answer whose root is no object is an instruction for OpenAI's models", () => {
   const format = {
     value: { kind: "schema" as const, schema: { type: "array", items: { type: "string" } }, name: "a b" },
