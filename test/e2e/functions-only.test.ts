@@ -19,7 +19,10 @@ after(() => upstream[Symbol.asyncDispose]());
 const gateway = await startGateway({
   catalogue: `groups: { default: { models: ["*"] } }
 upstreams: { responses: { dialect: openai-responses, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}" } }
-models: [{ id: grok, retries: 0, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: responses, model: grok-4 }] }]`,
+models:
+  - { id: grok, retries: 0, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: responses, model: grok-4 }] }
+  - { id: local, retries: 0, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: responses, model: qwen }] }
+`,
 });
 after(() => gateway[Symbol.asyncDispose]());
 
@@ -61,6 +64,13 @@ const input = [
   { type: "custom_tool_call_output", call_id: "b", output: "done" },
 ];
 
+const post = (body: object) =>
+  fetch(`${gateway.ingresses[0]?.urls.api}/v1/responses`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+    body: JSON.stringify({ store: false, ...body }),
+  });
+
 test("an upstream that knows functions only gets functions, and the caller calls of its own tools", async () => {
   upstream.answerWith(strict);
   for (const [calls, stream] of [
@@ -69,11 +79,7 @@ test("an upstream that knows functions only gets functions, and the caller calls
     [1, true],
   ]) {
     const before = upstream.requests.length;
-    const response = await fetch(`${gateway.ingresses[0]?.urls.api}/v1/responses`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
-      body: JSON.stringify({ model: "grok", input, tools, stream, store: false }),
-    });
+    const response = await post({ model: "grok", input, tools, stream });
     const answer = await response.text();
     assert.equal(response.status, 200, answer);
     assert.equal(upstream.requests.length - before, calls);
@@ -106,5 +112,27 @@ test("an upstream that knows functions only gets functions, and the caller calls
       ["function_call", "apply_patch", '{"input":"*** End"}'],
       ["function_call_output", undefined, "done"],
     ],
+  );
+});
+
+test("an upstream that refuses Codex's own items gets their tools and texts", async () => {
+  const message = { type: "message", status: "completed", role: "assistant", content: [] };
+  upstream.answerWith((response, { json }) => {
+    const place = (json.input as Json[]).findIndex(({ type }) => type !== "message");
+    const { type } = (json.input as Json[])[place] ?? {};
+    const refusal = `input[${place}]: unknown input item type: "${type}"`;
+    if (place < 0) jsonAnswer({ id: "resp_1", status: "completed", model: "qwen", output: [message] })(response);
+    else jsonAnswer({ error: { message: refusal, type: "invalid_request_error" } }, 400)(response);
+  });
+  const input = [
+    { type: "additional_tools", role: "developer", tools: [{ type: "function", name: "look", parameters: {} }] },
+    { type: "agent_message", author: "/root", content: [{ type: "input_text", text: "Go" }] },
+  ];
+  assert.equal((await post({ model: "local", input })).status, 200);
+  const { json } = upstream.last();
+  assert.deepEqual(json.input, [{ type: "message", role: "user", content: [{ type: "input_text", text: "Go" }] }]);
+  assert.deepEqual(
+    (json.tools as Json[]).map(({ name }) => name),
+    ["look"],
   );
 });

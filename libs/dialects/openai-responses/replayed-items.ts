@@ -8,7 +8,6 @@ import { type JsonObject, jsonBytesOf, listOf, parsedObject, textOf } from "#wir
 import { withElements, withMembers, withValues } from "#wire/json/spans.ts";
 import { isWrappedSignature, unwrappedSignature } from "../neutral/wrapped-signature.ts";
 import { foreignThoughtId } from "./answer.ts";
-import { isCompaction } from "./compaction.ts";
 import { dialect } from "./items.ts";
 import { unreadableCompaction } from "./stateless.ts";
 
@@ -32,8 +31,12 @@ export const withoutReasoning = (bytes: Buffer) =>
   withMembers(
     withReasoning(bytes, () => undefined),
     "input",
-    (input) => withElements(input, (item) => (isCompaction(item) ? unreadableMessage : item)),
+    (input) => withElements(input, (item) => (isVendorCompaction(item) ? unreadableMessage : item)),
   );
+
+/** In any of the spellings of Codex: see `decodeInput`. */
+const isVendorCompaction = (item: Buffer) =>
+  item.includes("compaction") && /^(?:context_)?compaction(?:_summary)?$/.test(String(parsedObject(item)?.type));
 
 const unreadableMessage = jsonBytesOf({ type: "message", role: "developer", content: unreadableCompaction });
 

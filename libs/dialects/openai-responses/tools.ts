@@ -143,6 +143,8 @@ const otherTools = [
   "computer",
   "web_",
   "image_",
+  "additional_tools",
+  "agent_message",
 ];
 
 /** True if a body may have tools, or calls of tools, that are no functions. */

@@ -42,7 +42,7 @@ export const repairKinds = [...plainRepairs, "omit"] as const;
  *   first.
  * - `schemas`: the schemas of tools are rewritten by the rules of their vendor, as in translated
  *   requests.
- * - `tools`: functions replace all other tools (Responses).
+ * - `tools`: functions replace all other tools, and their items in the input (Responses).
  * - `format`: an instruction asks for the JSON schema of the answer.
  * - `stops`: the gateway ends the answer at stop sequences beyond the bounds of the dialect.
  * - `omit`: fields that only optimise, or that newer models dropped, are left out (see
@@ -83,7 +83,7 @@ const rules: readonly Rule[] = [
     repair: { kind: "companions" },
     names: /^(?:invalid_encrypted_content|thinking_signature_invalid)$/,
     words:
-      /(?:invalid|corrupted|missing|expected) (?:an? )?[`'"]?(?:thought[ _])?(?:signature|data[`'"]? in [`'"]?redacted_thinking)|thought.?signature (?:is )?(?:not valid|invalid)|unknown variant `redacted_thinking|thinking\.signature: field required|bound to a different (?:conversation|model)|blocks in the latest assistant message cannot be modified|(?:expected|first block must be) [`'"]?thinking[`'"]? or [`'"]?redacted_thinking|must start with a thinking block|must contain thinking|block in an assistant message cannot be [`'"]?thinking|encrypted content \S{0,200}[\s\S]{0,200}could not be (?:verified|decrypted)|required [`'"]?(?:reasoning|following)[`'"]? item|conflicting authenticated continuation|(?:reasoning(?:_content|_details|_text)?|thinking_blocks|extra_content)[`'"]?(?:\W{1,4}[\w.]{0,80})? ?(?:is (?:unsupported|not (?:supported|permitted|allowed))|: (?:extra inputs|unsupported|unknown))|additional properties are not allowed \('(?:reasoning|thinking|extra_content)|(?:unknown|unsupported|unrecognized|unexpected) (?:parameter|field|property|argument|name)s?\S{0,3} ['"`]?messages\S{1,40}(?:reasoning|thinking|extra_content)/i,
+      /(?:invalid|corrupted|missing|expected) (?:an? )?[`'"]?(?:thought[ _])?(?:signature|data[`'"]? in [`'"]?redacted_thinking)|thought.?signature (?:is )?(?:not valid|invalid)|unknown variant `redacted_thinking|thinking\.signature: field required|bound to a different (?:conversation|model)|blocks in the latest assistant message cannot be modified|(?:expected|first block must be) [`'"]?thinking[`'"]? or [`'"]?redacted_thinking|must start with a thinking block|must contain thinking|block in an assistant message cannot be [`'"]?thinking|encrypted content \S{0,200}[\s\S]{0,200}could not be (?:verified|decrypted)|required [`'"]?(?:reasoning|following)[`'"]? item|conflicting authenticated continuation|(?:reasoning(?:_content|_details|_text)?|thinking_blocks|extra_content)[`'"]?(?:\W{1,4}[\w.]{0,80})? ?(?:is (?:unsupported|not (?:supported|permitted|allowed))|: (?:extra inputs|unsupported|unknown))|additional properties are not allowed \('(?:reasoning|thinking|extra_content)|(?:(?:item|input) type:?|invalid value:|unknown variant) [`'"](?:context_)?compaction[`'"]|(?:unknown|unsupported|unrecognized|unexpected) (?:parameter|field|property|argument|name)s?\S{0,3} ['"`]?messages\S{1,40}(?:reasoning|thinking|extra_content)/i,
   },
   {
     repair: { kind: "history" },
@@ -112,10 +112,11 @@ const rules: readonly Rule[] = [
       /[`'"]\$?\.?stop[`'"](?:: array too long| is invalid)|len\(stop\)|\bstop:最大|stop_?sequences (?:must not exceed|value of \d)|each stop sequence must/i,
   },
   {
+    // Tools, and items of input that have tools or belong to them.
     // https://github.com/openai/codex/issues/32318
     repair: { kind: "tools", isLasting: true },
     words:
-      /(?:unknown variant|input tag|invalid value:|tool[ _]types?:?) [`'"]?(?:namespace|custom|tool_search|local_shell|shell|apply_patch|web_search|image_generation)\b|tool_?[ _]type\S{0,3} [`'"]?(?:namespace|custom|tool_search)\b|type['"`]? of tool must be ['"`]?function/i,
+      /(?:unknown variant|input tag|invalid value:|tool[ _]types?:?) [`'"]?(?:namespace|custom|tool_search|local_shell|shell|apply_patch|web_search|image_generation)\b|tool_?[ _]type\S{0,3} [`'"]?(?:namespace|custom|tool_search)\b|type['"`]? of tool must be ['"`]?function|only `type:"function"` tools|(?:input|item) type:? [`'"]?(?:additional_tools|agent_message|custom_tool_call|tool_search_)|untagged enum modelinput/i,
   },
   { repair: { kind: "format" }, words: /output_(?:config\.)?format: extra inputs/i },
   {

@@ -216,6 +216,44 @@ const refusals: readonly [Exclude<Repair, { kind: "omit" }>["kind"] | undefined,
   [
     "tools",
     400,
+    "Unsupported Responses API input item type: 'additional_tools' None",
+    "github.com/mxyhi/token_proxy/issues/307",
+  ],
+  ["tools", 400, 'input[1]: unknown input item type: "agent_message"', "github.com/ollama/ollama/issues/18286"],
+  [
+    "tools",
+    400,
+    "malformed request: failed to parse JSON for /v1/responses: cannot unmarshal unknown input type: additional_tools",
+    "github.com/envoyproxy/ai-gateway/issues/2586",
+  ],
+  [
+    "tools",
+    422,
+    "Failed to deserialize the JSON body into the target type: data did not match any variant of untagged enum ModelInput",
+    "github.com/router-for-me/CLIProxyAPI/issues/3704",
+  ],
+  [
+    "tools",
+    400,
+    'Only `type:"function"` tools are supported on this endpoint. Built-in tools (web_search, file_search, code_interpreter, computer_use, mcp) are not executed here.',
+    "github.com/CommandCodeAI/command-code/issues/885",
+  ],
+  [
+    "companions",
+    400,
+    'invalid_request_error: invalid_request_error: input.12: item type "compaction" is not supported',
+    "github.com/openai/codex/issues/45401",
+  ],
+  ["companions", 400, "Invalid input type 'compaction' at index 56", "github.com/james-6-23/codex2api/issues/93"],
+  [
+    "companions",
+    400,
+    "[ItemParam] [input[4]] [invalid_enum_value] Invalid value: 'context_compaction'. Supported values are: 'additional_tools', 'apply_patch_call', 'compaction', 'compaction_trigger', 'custom_tool_call', and 'web_search_call'.",
+    "github.com/openai/codex/issues/27423",
+  ],
+  [
+    "tools",
+    400,
     "Invalid value: 'web_search'. Supported values are: 'function' and 'custom'.",
     "github.com/langchain-ai/langchain-litellm/issues/197",
   ],
@@ -601,12 +639,14 @@ test("ids that another server gave are left out of all items that need none, and
   ]);
 });
 
-test("a compaction item that the upstream can't decrypt is left out with the reasoning, and the model learns of it", () => {
+test("a compaction item that the upstream can't read is left out with the reasoning, and the model learns of it", () => {
   const user = { type: "message", role: "user", content: "q" };
-  const input = [{ type: "compaction", id: "cmp_1", encrypted_content: "E" }, user];
-  const [note, ...others] = listOf(repairedBodyOf("openai-responses", "companions", { model: "m", input })?.input);
-  assert.match(String(objectOf(note).content), /were compacted by another model/);
-  assert.deepEqual(others, [user]);
+  for (const type of ["compaction", "context_compaction", "compaction_summary"]) {
+    const input = [{ type, id: "cmp_1", encrypted_content: "E" }, user];
+    const [note, ...others] = listOf(repairedBodyOf("openai-responses", "companions", { model: "m", input })?.input);
+    assert.match(String(objectOf(note).content), /were compacted by another model/);
+    assert.deepEqual(others, [user]);
+  }
 });
 
 test("instructions among messages become messages of the user, also beside blocks that only the vendor's servers make", () => {
