@@ -97,8 +97,7 @@ export class ChatDecoder extends EventDecoder {
   }
 
   #choice(choice: JsonObject): void {
-    const { delta: value } = choice;
-    const delta = objectOf(value);
+    const delta = this.#deltaIn(choice);
     this.#text("reasoning", this.#reasoning.read(delta));
     this.#text("text", contentTextOf(delta.content));
     if (delta.images !== undefined || Array.isArray(delta.content))
@@ -110,6 +109,14 @@ export class ChatDecoder extends EventDecoder {
     this.#text("refusal", delta.refusal);
     for (const call of listOf(delta.tool_calls)) this.#call(objectOf(call));
     this.#stopSequence = stopSequenceOf(choice) ?? this.#stopSequence;
+  }
+
+  /**
+   * Some servers stream a whole message in place of its parts.
+   * https://github.com/Amm1rr/WebAI-to-API/issues/55
+   */
+  #deltaIn({ delta, message }: JsonObject): JsonObject {
+    return objectOf(delta ?? (this.#blocks.isBegun ? undefined : message));
   }
 
   #text(kind: "text" | "refusal" | "reasoning", value: unknown): void {

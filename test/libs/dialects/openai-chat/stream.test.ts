@@ -119,3 +119,33 @@ test("text and calls in choices of their own are one answer, whatever index a ch
     assert.deepEqual(seenIn([...events, ...decoder.end()]), expected, `${indexes}, streamed`);
   }
 });
+
+test("a whole message in a stream is read, unless the answer has begun", () => {
+  const message = {
+    role: "assistant",
+    content: "Hi",
+    tool_calls: [{ id: "a", function: { name: "f", arguments: '{"a":1}' } }],
+  };
+  const call = { kind: "call", id: "a", name: "f", input: '{"a":1}' };
+  const text = { kind: "text", text: "Hi" };
+  const cases: [object[], object[]][] = [
+    [[{ message, finish_reason: "tool_calls" }], [text, call]],
+    [[{ delta: { content: "Hi" } }, { message, finish_reason: "stop" }], [text]],
+    [
+      [
+        { delta: { content: "Hi" }, message },
+        { delta: {}, message, finish_reason: "stop" },
+      ],
+      [text],
+    ],
+  ];
+  for (const [choices, blocks] of cases) {
+    const decoder = new ChatDecoder();
+    const events = choices.flatMap((choice) =>
+      decoder.push({ event: undefined, data: Buffer.from(JSON.stringify({ choices: [choice] })) }),
+    );
+    const answer = foldedOf([...events, ...decoder.end()]);
+    assert.ok(answer !== undefined && "blocks" in answer);
+    assert.deepEqual(answer.blocks, blocks);
+  }
+});
