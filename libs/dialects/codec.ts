@@ -57,6 +57,8 @@ export interface Target {
   reasons?: boolean | undefined;
   /** The upstream accepts `stream_options.include_usage` (openai-chat). */
   streamUsage: boolean;
+  /** Results of calls have only text (openai-responses). */
+  textResults?: boolean;
   /** The field in which the upstream reads the limit of an answer's tokens (openai-chat). */
   tokenLimitField: "max_completion_tokens" | "max_tokens";
 }

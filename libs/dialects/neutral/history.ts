@@ -4,6 +4,7 @@
  * interrupted. https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use,
  * https://platform.openai.com/docs/guides/function-calling
  */
+import { markedIn } from "./cache-marks.ts";
 import type { CallPart, Message, Part, ResultPart, TextPart } from "./neutral.ts";
 
 /** A call, and the result that it has so far. */
@@ -157,4 +158,35 @@ function read(messages: readonly Message[]): { turns: Turn[]; orphans: Set<Resul
       }
   }
   return { turns, orphans, isOrdered: isOrdered && turns.every(({ unanswered }) => unanswered === 0) };
+}
+
+/**
+ * The parts of a user's turn for an upstream that takes only text as the result of a call: images
+ * and documents of results follow them.
+ */
+export function withTextResults(parts: readonly Part[]): Part[] {
+  const results = parts.filter((part) => part.kind === "result");
+  return [
+    ...results.map((result) => ({ ...result, ...markOf(result), content: textsOf(result) })),
+    ...results.flatMap(attachmentsOf),
+    ...parts.filter(({ kind }) => kind !== "result"),
+  ];
+}
+
+function markOf(result: ResultPart): Pick<ResultPart, "cache"> {
+  const { cache } = markedIn(result);
+  return cache === undefined ? {} : { cache };
+}
+
+function textsOf({ content, path }: ResultPart): TextPart[] {
+  const texts = content.filter((part) => part.kind === "text");
+  const isElsewhere = texts.length < content.length && texts.every(({ text }) => text === "");
+  return isElsewhere ? [{ kind: "text", text: "The result is in the next message.", path }] : texts;
+}
+
+function attachmentsOf({ callId, content, path }: ResultPart): Part[] {
+  const attached = content.filter((part) => part.kind !== "text");
+  return attached.length === 0
+    ? []
+    : [{ kind: "text", text: `The result of call ${callId} includes:`, path }, ...attached];
 }

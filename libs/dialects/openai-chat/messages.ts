@@ -14,8 +14,9 @@ import {
 import { partsOfBlock } from "../anthropic-messages/blocks.ts";
 import type { AnswerContext, Target } from "../codec.ts";
 import { checkedPicture, dataUrlOf, documentTextOf } from "../neutral/attachments.ts";
-import { cacheIn, markedIn, markFor } from "../neutral/cache-marks.ts";
+import { cacheIn, markFor } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
+import { withTextResults } from "../neutral/history.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
 import {
   type Attachment,
@@ -391,9 +392,11 @@ const encodeCall = ({ id, name, input }: CallPart) => ({
 });
 
 function encodeUser(parts: readonly Part[], marks: MarkKind): WireMessage[] {
-  const results = parts.filter((part) => part.kind === "result");
-  const others = [...results.flatMap(attachmentsOf), ...parts.filter((part) => part.kind !== "result")];
-  const messages: WireMessage[] = results.map((result) => encodeResult(result, marks));
+  const ordered = withTextResults(parts);
+  const messages: WireMessage[] = ordered.flatMap((part) =>
+    part.kind === "result" ? [encodeResult(part, marks)] : [],
+  );
+  const others = ordered.filter((part) => part.kind !== "result");
   if (others.length === 0) return messages;
   const content =
     others.every((part) => part.kind === "text" && (marks === "none" || part.cache === undefined)) &&
@@ -405,28 +408,15 @@ function encodeUser(parts: readonly Part[], marks: MarkKind): WireMessage[] {
 
 function encodeResult(result: ResultPart, marks: MarkKind): WireMessage {
   const { callId, content, isError } = result;
-  const text =
-    textsIn(content).join("\n") ||
-    (content.some(({ kind }) => kind !== "text") ? "The result is in the next message." : "");
+  const text = textsIn(content).join("\n");
   const whole = isError ? `Error: ${text}` : text;
-  const mark = markFor(markedIn(result), marks);
+  const mark = markFor(result, marks);
   const isMarked = whole !== "" && Object.keys(mark).length > 0;
   return {
     role: "tool",
     tool_call_id: callId,
     content: isMarked ? [{ type: "text", text: whole, ...mark }] : whole,
   };
-}
-
-/**
- * Tool results of this dialect are text only, so their images and documents follow directly after
- * them.
- */
-function attachmentsOf({ callId, content, path }: ResultPart): Part[] {
-  const attached = content.filter((part) => part.kind !== "text");
-  return attached.length === 0
-    ? []
-    : [{ kind: "text", text: `The result of call ${callId} includes:`, path }, ...attached];
 }
 
 const encodePart = (part: Part, marks: MarkKind): object => ({ ...unmarkedPart(part), ...markFor(part, marks) });

@@ -15,6 +15,7 @@ import {
 } from "../neutral/caller-request.ts";
 import { type FieldSupport, refuse } from "../neutral/field-support.ts";
 import { fitted } from "../neutral/fitted-request.ts";
+import { withTextResults } from "../neutral/history.ts";
 import { efforts, type Message, type NeutralRequest, type Settings, turnsOf } from "../neutral/neutral.ts";
 import { requestedEffortOf } from "../neutral/reasoning.ts";
 import { openaiTierOf, openaiTierRefusal, serviceTierIn } from "../neutral/service-tier.ts";
@@ -99,7 +100,9 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
     format: isJson ? { type: "json_object" } : schema && { type: "json_schema", ...schema },
     verbosity: settings.verbosity?.value,
   };
-  const turns = turnsOf(messages);
+  const turns = turnsOf(messages).map((turn) =>
+    target.textResults === true && turn.role === "user" ? { ...turn, parts: withTextResults(turn.parts) } : turn,
+  );
   const { cacheMarks } = target.traits;
   // Only items can be marked.
   const isMarked = cacheMarks === "breakpoint" && system.some(({ cache }) => cache !== undefined);

@@ -14,6 +14,7 @@ import type { Repair } from "../repairs/repairs.ts";
 /** The target for which a request of the neutral form is encoded, with these repairs. */
 export const repairedTarget = (target: Target, repairs: readonly Repair[]): Target => ({
   ...target,
+  textResults: repairs.some(({ kind }) => kind === "results"),
   traits: Object.assign({}, target.traits, ...repairs.map(({ kind }) => repairedTraits[kind])),
 });
 
@@ -66,9 +67,12 @@ const conversationMembers: Record<ConversationDialect, readonly (readonly [strin
   gemini: [["systemInstruction", "system_instruction"], ["contents"]],
 };
 
+/** Repairs whose conversation comes from the neutral form, if a dialect has none of bytes. */
+const conversationRepairs: Repair["kind"][] = ["history", "results", "turns"];
+
 /**
  * A caller's bytes for an upstream of the same dialect, with these repairs. Where a repair of the
- * conversation's order is none of bytes, the conversation is replaced by one that went through the
+ * conversation is none of bytes, the conversation is replaced by one that went through the
  * neutral form, if that can express it; every other byte stays.
  */
 export function repairedBytes(
@@ -83,7 +87,7 @@ export function repairedBytes(
   for (const { kind } of repairs) {
     const changed =
       kind === "ending" ? withInstruction(edited, dialect) : (codec.verbatim.repairs[kind]?.(edited) ?? edited);
-    if (changed === edited && (kind === "history" || kind === "turns")) isReordered = false;
+    if (changed === edited && conversationRepairs.includes(kind)) isReordered = false;
     edited = changed;
   }
   if (isReordered) return edited;

@@ -18,6 +18,7 @@ const plainRepairs = [
   "placeholders",
   "signatures",
   "history",
+  "results",
   "ending",
   "turns",
   "schemas",
@@ -37,6 +38,8 @@ export const repairKinds = [...plainRepairs, "omit"] as const;
  *   none of its models made.
  * - `history`: calls and results are matched and get valid ids, empty texts are left out, and
  *   references to tools become text.
+ * - `results`: images and documents in results of calls follow in a message of the user (OpenAI's
+ *   dialects).
  * - `ending`: an instruction to continue follows a turn of the assistant at the end.
  * - `turns`: the conversation begins with the user, roles alternate, and all instructions come
  *   first.
@@ -89,6 +92,11 @@ const rules: readonly Rule[] = [
     repair: { kind: "history" },
     words:
       /tool_use[`'"]? ids? (?:were found without|must be unique)|unexpected [`'"]?tool_use_id|must have a (?:single result|corresponding [`'"]?tool_(?:use|result))|multiple [`'"]?tool_result[`'"]? blocks with id|tool_calls['"`]? must be followed by tool messages|tool_call_ids did not have response|role ['"`]?tool['"`]? must be a response to a prec?e?eding|no tool (?:output|call) found for|number of function (?:response parts|calls and responses)|function call turn comes immediately after|function response turn comes immediately after|not the same number of function calls|tool (?:call )?(?:result's tool )?id\(?s?\)?[^.]{0,60} not found|duplicate (?:item|tool|function)\S{0,20} (?:found )?(?:with|for) (?:id|call)|unexpected tool call id|content\S{0,40} type[^.]{0,40}(?:tool_use|tool_result)|unknown variant `(?:tool_use|tool_result|thinking)`|tool[ _]reference|tool_use\.input: input should|(?:text content blocks|messages) must (?:be non-empty|contain non-whitespace|have non-empty)|for empty text blocks|role '?\w+'? must not be empty|cannot end with trailing whitespace|invalid value: '(?:tool_use|tool_result|thinking|(?:input|output)_(?:text|image|file))'|missing required parameter: 'messages\[\d+\]\.content'|content'[^.]{0,60}got null|tool_calls\b[^.]{0,40}empty array|empty tool_calls is not supported|either content or tool_calls, but not none|content or tool_calls must be set|must have non-empty content|invalid message content type: <nil>/i,
+  },
+  {
+    repair: { kind: "results" },
+    words:
+      /image urls are only allowed for messages with role|output of tool call should be 'input text'|invalid 'messages' in payload/i,
   },
   {
     repair: { kind: "ending" },

@@ -214,6 +214,19 @@ const refusals: readonly [Exclude<Repair, { kind: "omit" }>["kind"] | undefined,
     "github.com/BerriAI/litellm/issues/27276",
   ],
   [
+    "results",
+    400,
+    "Invalid 'messages[234]'. Image URLs are only allowed for messages with role 'user', but this message with role 'tool' contains an image URL.",
+    "github.com/OpenHands/OpenHands/issues/7700",
+  ],
+  ["results", 400, "Output of tool call should be 'Input text'", "github.com/ggml-org/llama.cpp/issues/23542"],
+  [
+    "results",
+    400,
+    "Invalid 'messages' in payload. Please check the structure of your 'messages' and try again.",
+    "github.com/QwenLM/qwen-code/issues/3616",
+  ],
+  [
     "tools",
     400,
     "Unsupported Responses API input item type: 'additional_tools' None",
@@ -636,6 +649,57 @@ test("ids that another server gave are left out of all items that need none, and
   assert.deepEqual(repairedBodyOf("openai-responses", "item-ids", { model: "m", input })?.input, [
     ...named,
     ...input.slice(named.length),
+  ]);
+});
+
+test("images in results of calls follow in a message of the user, behind all results", () => {
+  const [png, note] = ["data:image/png;base64,iVBORw0KGgo=", "The result of call a includes:"];
+  const calls = ["a", "b"].map((id) => ({ id, type: "function", function: { name: "f", arguments: "{}" } }));
+  const image = { type: "image_url", image_url: { url: png } };
+  const [q, made] = [
+    { role: "user", content: "q" },
+    { role: "assistant", content: null, tool_calls: calls },
+  ];
+  const other = { role: "tool", tool_call_id: "b", content: "r" };
+  const messages = [q, made, { role: "tool", tool_call_id: "a", content: [image] }, other];
+  const chat = repairedBodyOf("openai-chat", "results", { model: "m", user: "u", messages });
+  assert.deepEqual(chat, {
+    model: "m",
+    user: "u",
+    messages: [
+      q,
+      made,
+      { role: "tool", tool_call_id: "a", content: "The result is in the next message." },
+      other,
+      { role: "user", content: [{ type: "text", text: note }, image] },
+    ],
+  });
+
+  const outputs = [
+    {
+      type: "function_call_output",
+      call_id: "a",
+      output: [
+        { type: "input_text", text: "Done." },
+        { type: "input_image", image_url: png, detail: "high" },
+      ],
+    },
+    { type: "function_call_output", call_id: "b", output: "r" },
+  ];
+  const items = ["a", "b"].map((call_id) => ({ type: "function_call", call_id, name: "f", arguments: "{}" }));
+  const responses = repairedBodyOf("openai-responses", "results", { model: "m", input: [...items, ...outputs] });
+  assert.deepEqual(responses?.input, [
+    ...items,
+    { ...outputs[0], output: "Done." },
+    outputs[1],
+    {
+      type: "message",
+      role: "user",
+      content: [
+        { type: "input_text", text: note },
+        { type: "input_image", image_url: png, detail: "high" },
+      ],
+    },
   ]);
 });
 
