@@ -282,7 +282,7 @@ const upstream = Type.Object(
     circuitBreakerFailuresMax: integerOr(
       5,
       [0, 1_000],
-      "The number of consecutive failures that opens a target's circuit breaker for all workers. After a while it admits one request at a time. 0 switches the circuit breaker off.",
+      "The number of requests in a row that fail at a target and so open its circuit breaker for all workers, however often each of them called it. After a while it admits one request at a time. 0 switches the circuit breaker off.",
     ),
     requires: Type.Optional(
       variableName(

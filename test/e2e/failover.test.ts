@@ -102,7 +102,7 @@ upstreams:
   going-on: { dialect: openai-chat, baseUrl: "${url}", prefill: true }
   dead: { dialect: openai-chat, baseUrl: "http://127.0.0.1:9/v1" }
 models:
-${pairs.map((id) => model(id, `${at(`${id}-one`)}, ${at(`${id}-two`)}`)).join("")}${model("same", `${at("same-one")}, ${at("same-two")}`, "resume: true, deterministic: true, ")}${model("unlike", `${at("unlike-one")}, ${at("unlike-two")}`, "resume: true, deterministic: true, ")}${model("prefilled", `${at("prefilled-one")}, ${at("prefilled-two", "going-on")}`, "resume: true, ")}${model("alone", at("alone-one"))}${model("keys", at("keys-one", "keyed"))}${model("full", at("full-one", "narrow"))}${model("down", `${at("down-one", "dead")}, ${at("down-two")}`)}${["silence", "slow"].map((id) => model(id, `${at(`${id}-one`, "hasty")}, ${at(`${id}-two`)}`)).join("")}${["outage", "absent"].map((id) => model(id, `${at(`${id}-one`, "guarded")}, ${at(`${id}-two`)}`)).join("")}${model("weighted", `${at("weighted-one", "here", ", weight: 3")}, ${at("weighted-two", "here", ", weight: 1")}`)}${model("small", at("small-one"), "contextWindow: 100, fallbacks: [large], ")}${model("large", at("large-one"), "contextWindow: 1000, ")}${["quiet", "drip"].map((id) => model(id, `${at(`${id}-one`, "brief")}, ${at(`${id}-two`)}`)).join("")}${model("own", at("own-one"), "fallbacks: [other], ")}${model("other", at("other-one"))}${model("twice", `${at("twice-one")}, ${at("twice-one")}`)}${model("unknown", `${at("unknown-one", "guarded")}, ${at("unknown-two")}`)}${["words", "eager"].map((id) => model(id, at(`${id}-one`))).join("")}${model("poison", at("poison-one", "careful"))}${model("deep", at("deep-one"))}${model("proving", at("proving-one", "guarded"), "retries: 0, ")}${model("rotating", at("rotating-one", "keyed"))}`,
+${pairs.map((id) => model(id, `${at(`${id}-one`)}, ${at(`${id}-two`)}`)).join("")}${model("same", `${at("same-one")}, ${at("same-two")}`, "resume: true, deterministic: true, ")}${model("unlike", `${at("unlike-one")}, ${at("unlike-two")}`, "resume: true, deterministic: true, ")}${model("prefilled", `${at("prefilled-one")}, ${at("prefilled-two", "going-on")}`, "resume: true, ")}${model("alone", at("alone-one"))}${model("keys", at("keys-one", "keyed"))}${model("full", at("full-one", "narrow"))}${model("down", `${at("down-one", "dead")}, ${at("down-two")}`)}${["silence", "slow"].map((id) => model(id, `${at(`${id}-one`, "hasty")}, ${at(`${id}-two`)}`)).join("")}${["outage", "absent"].map((id) => model(id, `${at(`${id}-one`, "guarded")}, ${at(`${id}-two`)}`)).join("")}${model("weighted", `${at("weighted-one", "here", ", weight: 3")}, ${at("weighted-two", "here", ", weight: 1")}`)}${model("small", at("small-one"), "contextWindow: 100, fallbacks: [large], ")}${model("large", at("large-one"), "contextWindow: 1000, ")}${["quiet", "drip"].map((id) => model(id, `${at(`${id}-one`, "brief")}, ${at(`${id}-two`)}`)).join("")}${model("own", at("own-one"), "fallbacks: [other], ")}${model("other", at("other-one"))}${model("twice", `${at("twice-one")}, ${at("twice-one")}`)}${model("unknown", `${at("unknown-one", "guarded")}, ${at("unknown-two")}`)}${["words", "eager"].map((id) => model(id, at(`${id}-one`))).join("")}${model("poison", at("poison-one", "careful"))}${model("deep", at("deep-one"))}${model("proving", at("proving-one", "guarded"), "retries: 0, ")}${model("reopening", at("reopening-one", "guarded"))}${model("rotating", at("rotating-one", "keyed"))}`,
   });
 });
 after(async () => {
@@ -571,6 +571,20 @@ test("a probe's first content closes the circuit breaker, before its answer ends
   );
   end?.();
   assert.match((await proof?.text()) ?? "", /begun/);
+});
+
+test("a probe that fails opens the circuit breaker again, also as a retry of the request that opened it", async () => {
+  targetOf("reopening-one").answer = failing(500);
+  for (let request = 0; request < 3; request++) assert.equal((await ask("reopening")).status, 502);
+  assert.deepEqual(calls("reopening-one"), [9]);
+  const states = (await told("/status")).flatMap((text) =>
+    (JSON.parse(text) as { targets: { target: string; state: string }[] }).targets
+      .filter(({ target }) => target === "guarded/reopening-one")
+      .map(({ state }) => state),
+  );
+  assert.ok(states.includes("open"), `${states}: the next probe may begin when its time is over`);
+  targetOf("reopening-one").answer = ok;
+  await until("it is used again", async () => (await ask("reopening")).status === 200);
 });
 
 test("words that an upstream quotes from its caller block nobody", async () => {

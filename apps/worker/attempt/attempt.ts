@@ -138,7 +138,14 @@ const isTarget = (target: { upstream: string; model: string }, upstream: string,
   target.upstream === upstream && target.model === model;
 
 /** The answer of a vendor's batch takes nothing of the target. */
-const freePermit: Permit = { kind: "permitted", credential: undefined, caller: "", answered() {}, leave() {} };
+const freePermit: Permit = {
+  kind: "permitted",
+  credential: undefined,
+  caller: "",
+  isProbe: false,
+  answered() {},
+  leave() {},
+};
 
 /** Responses by which an upstream says that it has no such endpoint. */
 const noEndpointStatuses = [404, 405, 501];

@@ -32,18 +32,18 @@ export class TargetReports {
     permit.leave(outcome, usage);
     if (isReplayed) return;
     const isReported = outcome === undefined || (outcome === "answered" && isProven);
-    if (!isReported && !this.#isRepeated(outcome, candidate.key))
-      this.#routing.ended(candidate, permit, outcome, retryAfterMs);
+    if (!isReported && !this.#isRepeated(outcome, call)) this.#routing.ended(candidate, permit, outcome, retryAfterMs);
   }
 
   /**
    * All failures of one target count once; otherwise a single request that no target can answer
-   * would open circuit breakers for all requests.
+   * would open circuit breakers for all requests. A failed probe always counts: the circuit breaker
+   * is open already, and no other call may probe the target until this one's outcome is known.
    */
-  #isRepeated(outcome: CallOutcome, target: string): boolean {
+  #isRepeated(outcome: CallOutcome, { candidate: { key }, permit }: TargetCall): boolean {
     if (outcome !== "transient") return false;
-    if (this.#failedTargets.has(target)) return true;
-    this.#failedTargets.add(target);
-    return false;
+    const isRepeated = this.#failedTargets.has(key);
+    this.#failedTargets.add(key);
+    return isRepeated && !permit.isProbe;
   }
 }

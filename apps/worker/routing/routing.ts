@@ -24,6 +24,8 @@ export interface Permit {
   kind: "permitted";
   credential: string | undefined;
   caller: string;
+  /** The target's circuit breaker waits for this call's outcome and lets no other call pass. */
+  isProbe: boolean;
   /** The response's headers arrived, which may state limits. */
   answered(headers: UpstreamHeaders): void;
   leave(outcome: CallOutcome | undefined, usage?: Usage): void;
@@ -99,6 +101,7 @@ export class Routing {
       kind: "permitted",
       credential: taken.credential,
       caller,
+      isProbe,
       answered: (headers) => taken.call?.answered(headers),
       leave: (outcome, usage) => {
         taken.slot.release(usage);

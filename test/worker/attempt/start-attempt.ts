@@ -117,7 +117,7 @@ export function startAttempt(
       },
     },
     routing: {
-      permit: async () => ({ kind: "permitted", credential: undefined, answered() {}, leave() {} }),
+      permit: async () => ({ kind: "permitted", credential: undefined, isProbe: false, answered() {}, leave() {} }),
       ended: ({ key }: { key: string }, _permit: unknown, outcome: CallOutcome) => outcomes.push(`${key} ${outcome}`),
     },
     learnedRepairs,
