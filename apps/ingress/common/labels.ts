@@ -49,7 +49,7 @@ export const sessionNameIn = (values: readonly unknown[]): string | undefined =>
 
 /**
  * The session that a request names: headers count before the body's `prompt_cache_key`
- * (OpenAI) and `metadata.session_id`.
+ * (OpenAI), `metadata.session_id`, and the session in Claude Code's `metadata.user_id`.
  */
 export function sessionNameOf(headers: IncomingHttpHeaders, body?: Body): string | undefined {
   for (const name of sessionHeaders) {
@@ -57,7 +57,9 @@ export function sessionNameOf(headers: IncomingHttpHeaders, body?: Body): string
     const session = typeof header === "string" ? sessionNameIn([headerTextOf(header)]) : undefined;
     if (session !== undefined) return session;
   }
-  return body && sessionNameIn([body.prompt_cache_key, objectOf(body.metadata).session_id]);
+  if (body === undefined) return undefined;
+  const { session_id, user_id } = objectOf(body.metadata);
+  return sessionNameIn([body.prompt_cache_key, session_id, claudeCodeIdsIn(user_id)?.session]);
 }
 
 /**
@@ -102,6 +104,29 @@ function headerTextOf(header: string): string {
 }
 
 function userIn({ safety_identifier, user, metadata }: Body): string | undefined {
-  const places = [safety_identifier, user, objectOf(metadata).user_id];
+  const { user_id } = objectOf(metadata);
+  const places = [safety_identifier, user, claudeCodeIdsIn(user_id)?.user, user_id];
   return places.find((place): place is string => typeof place === "string" && place !== "");
+}
+
+/** Before version 2.1.78. The account is empty for a user of a gateway. */
+const claudeCodeUserId = /^user_(?<device>[0-9a-f]+)_account_(?<account>[0-9a-f-]*)_session_(?<session>[0-9a-f-]+)$/;
+/** That of Claude Code has 200; settings can add members. */
+const claudeCodeUserIdLengthMax = 2_000;
+
+/**
+ * Claude Code puts its device, account and session into one `user_id`, which is another one in each
+ * session. The user is the account, or else the device.
+ */
+function claudeCodeIdsIn(userId: unknown): { user: unknown; session: unknown } | undefined {
+  if (typeof userId !== "string" || userId.length > claudeCodeUserIdLengthMax) return undefined;
+  const earlier = claudeCodeUserId.exec(userId)?.groups;
+  if (earlier !== undefined) return { user: earlier.account || earlier.device, session: earlier.session };
+  if (!userId.startsWith("{")) return undefined;
+  try {
+    const { device_id, account_uuid, session_id } = objectOf(JSON.parse(userId));
+    return { user: account_uuid || device_id, session: session_id };
+  } catch {
+    return undefined;
+  }
 }

@@ -3,12 +3,38 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { labelsOf } from "../../../apps/ingress/common/labels.ts";
 
+const claudeCode = (more: object) => ({
+  metadata: { user_id: JSON.stringify({ device_id: "0f", session_id: "5e2b", ...more }) },
+});
+
 const cases: [name: string, headers: Record<string, string>, body: object | undefined, labels: object][] = [
   ["nothing", {}, {}, {}],
   ["no body", {}, undefined, {}],
   ["a header before the body", { "x-sluice-user": "ann" }, { user: "bob" }, { user: "ann" }],
   ["OpenAI's users", {}, { safety_identifier: "s", user: "u" }, { user: "s" }],
   ["Anthropic's user", {}, { metadata: { user_id: "m" } }, { user: "m" }],
+  ["Claude Code's user and session", {}, claudeCode({ account_uuid: "acc" }), { user: "acc", session: "5e2b" }],
+  ["Claude Code without an account", {}, claudeCode({ account_uuid: "" }), { user: "0f", session: "5e2b" }],
+  [
+    "Claude Code beside a header",
+    { "x-claude-code-session-id": "s", "x-sluice-user": "ann" },
+    claudeCode({}),
+    { user: "ann", session: "s" },
+  ],
+  [
+    "Claude Code before 2.1.78",
+    {},
+    { metadata: { user_id: "user_0f_account__session_5e2b-1" } },
+    { user: "0f", session: "5e2b-1" },
+  ],
+  [
+    "Claude Code before 2.1.78 with an account",
+    {},
+    { metadata: { user_id: "user_0f_account_ac-1_session_5e2b" } },
+    { user: "ac-1", session: "5e2b" },
+  ],
+  ["a user that is other JSON", {}, { metadata: { user_id: '{"id":1}' } }, { user: '{"id":1}' }],
+  ["a user that looks like JSON", {}, { metadata: { user_id: "{ann}" } }, { user: "{ann}" }],
   ["a long user", {}, { user: "u".repeat(300) }, { user: "u".repeat(200) }],
   ["an odd body", {}, { user: 5, metadata: null, prompt_cache_key: {} }, {}],
   ["metadata that is a list", {}, { metadata: ["x"] }, {}],
