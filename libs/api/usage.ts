@@ -314,7 +314,8 @@ export const usageOperations = {
   exportUsage: {
     method: "GET",
     path: "/usage.csv",
-    summary: "The same sums as CSV, with the names of accounts and keys, and the currency.",
+    summary:
+      "The same sums as CSV, with the names of accounts and keys, and the currency. Times have the offset of `timeZone`.",
     access: "reader",
     query: strictObject(sumQuery),
     answer: text(),

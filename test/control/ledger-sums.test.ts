@@ -124,6 +124,24 @@ onBoth("keys are named, but only to those who see their account", async (databas
   assert.deepEqual((await usage.sumUsage({ query: { ...range, by: "key" } } as never, other)).body.keyNames, {});
 });
 
+onBoth("times of a CSV begin with the day of its time zone", async (database) => {
+  const account = "days-of-csv";
+  await insertUsage(database, [usageRecord({ account, receivedAt: Date.parse("2031-05-20T16:10:00Z") })]);
+  const times = {
+    UTC: "2031-05-20T00:00:00.000Z",
+    "Europe/Berlin": "2031-05-20T00:00:00+02:00",
+    "Europe/London": "2031-05-20T00:00:00+01:00",
+    "Africa/Abidjan": "2031-05-20T00:00:00+00:00",
+    "America/St_Johns": "2031-05-20T00:00:00-02:30",
+    "Asia/Tokyo": "2031-05-21T00:00:00+09:00",
+  };
+  for (const [timeZone, time] of Object.entries(times)) {
+    const query = { ...range, account, by: "", timeZone };
+    const { body } = await usage.exportUsage({ query } as never, contextOf(database));
+    assert.equal(body.split("\r\n")[1]?.split(",")[0], time, timeZone);
+  }
+});
+
 onBoth("a record has the calls of upstreams; only operators see their status", async (database) => {
   const account = "calls-of-records";
   const record = usageRecord({

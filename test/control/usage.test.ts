@@ -149,6 +149,11 @@ test("pages of the log join without gaps, and filters are checked", async () => 
   );
   for (const query of ["by=account,model,key", "by=secret", "interval=week", "timeZone=Mars/Base", "from=yesterday"])
     assert.equal((await control.call("GET", `/usage?${query}`)).status, 400, query);
+  for (const interval of ["none", "half-hour", "hour", "day", "month"])
+    for (const path of ["/usage", "/usage.csv"]) {
+      const query = `${path}?interval=${interval}&timeZone=Mars/Base`;
+      assert.equal((await control.call("GET", query)).status, 400, query);
+    }
   assert.equal((await control.call("GET", "/usage/records?cursor=x")).status, 400);
 });
 

@@ -121,10 +121,11 @@ export const usageHandlers = (options: UsageHandlerOptions): Handlers<typeof usa
       const names = by.flatMap((name) => (name === "key" || name === "account" ? [name, `${name}Name`] : [name]));
       const accounts = by.includes("account") ? rows.map(({ group }) => group.account ?? "") : [];
       const accountNames = await accountNamesOf(accounts, context);
+      const timeIn = localTimeIn(query.timeZone ?? "UTC");
       return {
         body: csvOf(
           rows.map(({ time, group, isOthers: _, ...sums }) => ({
-            time,
+            time: time && timeIn(time),
             ...group,
             ...(group.key !== undefined && { keyName: keyNames[group.key] }),
             ...(group.account !== undefined && { accountName: accountNames.get(group.account) }),
@@ -147,6 +148,21 @@ function fileNameOf(name: string, query: Filters & { timeZone?: string }, { now 
   // Days in Swedish are those of ISO 8601.
   const { format } = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeZone: query.timeZone ?? "UTC" });
   return `${name}-${format(start)}-to-${format(Math.max(start.getTime(), end.getTime() - 1))}.csv`;
+}
+
+/**
+ * Writes a time with the offset of the time zone, such as `2026-11-29T00:00:00+01:00`, so that the
+ * day of a row is in its text. UTC stays as it is.
+ */
+function localTimeIn(timeZone: string): (time: string) => string {
+  if (timeZone === "UTC") return (time) => time;
+  const local = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium", timeZone });
+  const zone = new Intl.DateTimeFormat("en", { timeZone, timeZoneName: "longOffset" });
+  return (time) => {
+    const at = new Date(time);
+    const name = zone.formatToParts(at).find(({ type }) => type === "timeZoneName")?.value ?? "";
+    return `${local.format(at).replace(" ", "T")}${name.replace("GMT", "") || "+00:00"}`;
+  };
 }
 
 /** A page of the log, with the names of its keys. */
@@ -478,13 +494,13 @@ function groupedBy(by: string | undefined): UsageDimension[] {
 }
 
 function stepOf(interval: NonNullable<SumQuery["interval"]>, timeZone: string): RawBuilder<unknown> {
-  if (interval === "none") return sql`null::timestamptz`;
-  if (interval === "half-hour") return sql`half_hour`;
   try {
     new Intl.DateTimeFormat("en", { timeZone });
   } catch {
     throw unknownTimeZone(timeZone);
   }
+  if (interval === "none") return sql`null::timestamptz`;
+  if (interval === "half-hour") return sql`half_hour`;
   return sql`date_trunc(${sql.lit(interval)}, half_hour, ${sql.lit(timeZone)})`;
 }
 
