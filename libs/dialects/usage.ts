@@ -180,6 +180,24 @@ export const countedUnits = (units: Units): Pick<Usage, "units"> =>
 export const countedUsage = (usage: Usage | undefined): Usage | undefined =>
   usage !== undefined && usage.inputTokens + usage.outputTokens === 0 && usage.units === undefined ? undefined : usage;
 
+/**
+ * The report that counts after another one of the same stream. Reports count from the beginning of
+ * the answer, so one without output, such as Gemini's last one without `candidatesTokenCount`,
+ * leaves out what an earlier one has.
+ */
+export function laterUsage(report: Usage | undefined, before: Usage | undefined): Usage | undefined {
+  if (report === undefined || before === undefined || report.outputTokens > 0) return report ?? before;
+  const { outputTokens, reasoningTokens, audioOutputTokens, units } = before;
+  const imageOutputTokens = units?.imageOutputTokens;
+  return {
+    ...report,
+    outputTokens,
+    reasoningTokens,
+    ...(audioOutputTokens !== undefined && { audioOutputTokens }),
+    ...(imageOutputTokens !== undefined && { units: { ...report.units, imageOutputTokens } }),
+  };
+}
+
 const serviceTierForm = /^[a-z_]{1,20}$/;
 
 /**

@@ -13,6 +13,7 @@ import { isErrorBody, upstreamErrorOf } from "../upstream-errors/upstream-errors
 import {
   countedUnits,
   countedUsage,
+  laterUsage,
   modalityTokensOf,
   plausible,
   serviceTierOf,
@@ -167,7 +168,7 @@ export class GeminiDecoder extends EventDecoder {
     const error = errorIn(response);
     if (error !== undefined) return this.fail(error);
     this.#searches = searchesIn(response, this.#searches);
-    this.usage = usageOf(response.usageMetadata, this.#searches) ?? this.usage;
+    this.usage = laterUsage(usageOf(response.usageMetadata, this.#searches), this.usage);
     if (isBlocked(response.promptFeedback)) {
       this.#finish = "content-filter";
       this.#explain(objectOf(response.promptFeedback).blockReasonMessage);

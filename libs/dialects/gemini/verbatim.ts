@@ -23,7 +23,7 @@ import { geminiPart, type Produced } from "../neutral/produced.ts";
 import { unwrappedSignature, wrappedSignatureMark } from "../neutral/wrapped-signature.ts";
 import { failedWith, type Passing, VerbatimStream, Watcher, withMember } from "../relay/verbatim.ts";
 import { isErrorBody, upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
-import type { Units, Usage } from "../usage.ts";
+import { laterUsage, type Units, type Usage } from "../usage.ts";
 import { errorIn, failureIn, isBlocked, isFinish, searchesIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
 import { bypass, bypassOf } from "./model-turn.ts";
@@ -188,7 +188,7 @@ class GeminiWatcher extends Watcher {
       produced.finished(finishReason);
     }
     this.#searches = searchesIn(response, this.#searches);
-    this.usage = usageOf(usageMetadata, this.#searches) ?? this.usage;
+    this.usage = laterUsage(usageOf(usageMetadata, this.#searches), this.usage);
     if (isBlocked(promptFeedback)) this.#blocked = true;
     this.contradicted ||=
       this.finished &&

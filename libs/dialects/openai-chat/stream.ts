@@ -17,7 +17,7 @@ import {
 } from "../neutral/neutral.ts";
 import { calledTool } from "../neutral/tools.ts";
 import { EventDecoder, type TextPlace } from "../relay/event-decoder.ts";
-import { countedUsage, type Usage } from "../usage.ts";
+import { countedUsage, laterUsage, type Usage } from "../usage.ts";
 import {
   callBodyOf,
   chatIdOf,
@@ -65,7 +65,7 @@ export class ChatDecoder extends EventDecoder {
     const error = errorIn(chunk);
     if (error !== undefined) return this.fail(error);
     const report = reportIn(chunk);
-    this.usage = countedUsage(report) ?? this.usage;
+    this.usage = laterUsage(countedUsage(report), this.usage);
     const choices = listOf(chunk.choices).map(objectOf);
     const failure = failureIn(choices);
     if (failure !== undefined) return this.fail(failure);

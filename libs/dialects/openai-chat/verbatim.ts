@@ -26,7 +26,7 @@ import type { TextDelta } from "../relay/event-pattern.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
 import { withMembersAt } from "../repairs/omitted-fields.ts";
 import { fittedSchema } from "../schema/tool-schemas.ts";
-import { countedUsage, type Usage } from "../usage.ts";
+import { countedUsage, laterUsage, type Usage } from "../usage.ts";
 import { errorIn, failureIn, isContent, onlyTextIn, reportIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
 import {
@@ -239,7 +239,7 @@ class ChatWatcher extends Watcher {
     if (failure !== undefined) return failedWith(failure);
     const report = reportIn(value);
     if (report !== undefined) {
-      this.usage = countedUsage(report) ?? this.usage;
+      this.usage = laterUsage(countedUsage(report), this.usage);
       if (choices.length === 0) {
         this.#usageChunkSeen = true;
         if (!this.#usageShown) return { kind: "hidden" };

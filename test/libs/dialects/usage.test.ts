@@ -86,6 +86,56 @@ test("a report that counts nothing is none, and takes no other's place", () => {
   }
 });
 
+test("a report without output after one that has some leaves it as it is", () => {
+  const answered = { index: 0, delta: { content: "hi" }, finish_reason: "stop" };
+  const chat = (usage: object) => ({ choices: [answered], usage });
+  const parts = { index: 0, content: { role: "model", parts: [{ text: "hi" }] }, finishReason: "STOP" };
+  const gemini = (usageMetadata: object) => ({ candidates: [parts], usageMetadata });
+  const whole = { ...plainUsageOf(110, 50), reasoningTokens: 20, audioOutputTokens: 5 };
+  const cases = [
+    {
+      dialect: "openai-chat",
+      reports: [
+        chat({
+          prompt_tokens: 100,
+          completion_tokens: 50,
+          completion_tokens_details: { reasoning_tokens: 20, audio_tokens: 5 },
+        }),
+        chat({ prompt_tokens: 110 }),
+      ],
+      usage: whole,
+    },
+    {
+      dialect: "gemini",
+      reports: [
+        gemini({
+          promptTokenCount: 100,
+          candidatesTokenCount: 30,
+          thoughtsTokenCount: 20,
+          totalTokenCount: 150,
+          candidatesTokensDetails: [
+            { modality: "AUDIO", tokenCount: 5 },
+            { modality: "IMAGE", tokenCount: 4 },
+          ],
+        }),
+        gemini({ promptTokenCount: 110, totalTokenCount: 110 }),
+      ],
+      usage: { ...whole, units: { imageOutputTokens: 4 } },
+    },
+  ] as const;
+  for (const { dialect, reports, usage } of cases) {
+    const codec = codecs[dialect];
+    const decoder = codec.streamDecoder();
+    const relay = codec.verbatim.stream(Buffer.from("{}"), "sse", { id: "1", model: "m" });
+    for (const report of reports) {
+      const event = { event: undefined, data: jsonBytesOf(report) };
+      decoder.push(event);
+      relay.push(event, []);
+    }
+    for (const read of [decoder, relay]) assert.deepEqual(read.usage, usage, dialect);
+  }
+});
+
 test("no part of a count exceeds the whole", () => {
   const usage = chatUsageOf({
     usage: {
