@@ -165,8 +165,8 @@ at a target with \`prefill\`, and only while it is plain text.
 Before the first content, the request moves to the next target, or is retried at the only one after a pause; the caller does not notice. A fallback model is called only
 after the model's own target used up its retries. The caller's own error is passed on at once, with the upstream's reason. After content, the stream ends with an error
 event and no terminator, unless the answer is resumed. A stream that waits for longer than ten seconds gets keep-alives, so its status is 200 and a later error is an event.
-The gateway does not wait for a Retry-After of more than five seconds: it calls the next target, or passes the Retry-After on to the caller (60 seconds at most). It does not
-use that credential at that target before the Retry-After is over (an hour at most).
+The gateway does not wait for a Retry-After of more than five seconds: it calls the next target, or passes the Retry-After on to the caller (60 seconds at most). After
+a 429 it does not use that credential at that target before the Retry-After is over (an hour at most); after a 5xx the circuit breaker decides.
 
 "Billed" is the amount taken from the caller's budget. Failed requests cost nothing. If an upstream does not report its usage, an estimate by the answer is billed, and
 \`sluice_tokens_total\` counts nothing. In every cell the next request for the same model was answered at once by the first target, healthy again. If the fault persists or the
