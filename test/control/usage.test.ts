@@ -149,6 +149,14 @@ test("pages of the log join without gaps, and filters are checked", async () => 
   );
   for (const query of ["by=account,model,key", "by=secret", "interval=week", "timeZone=Mars/Base", "from=yesterday"])
     assert.equal((await control.call("GET", `/usage?${query}`)).status, 400, query);
+  for (const path of ["/usage", "/usage.csv", "/usage/records", "/usage/records.csv"])
+    for (const [from, status] of [
+      ["2031-05-21T00:00:00Z", 200],
+      ["2031-05-21T00:00:01Z", 400],
+    ] as const) {
+      const query = `${path}?from=${from}&to=2031-05-21T00:00:00Z`;
+      assert.equal((await control.call("GET", query)).status, status, query);
+    }
   for (const interval of ["none", "half-hour", "hour", "day", "month"])
     for (const path of ["/usage", "/usage.csv"]) {
       const query = `${path}?interval=${interval}&timeZone=Mars/Base`;

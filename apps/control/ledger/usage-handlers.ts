@@ -425,8 +425,9 @@ async function namesOf(
  */
 function totalsOf(query: SumQuery, { scope, now }: Pick<Context, "scope" | "now">): RawBuilder<unknown> {
   const { interval = "day", timeZone = "UTC" } = query;
-  const to = query.to === undefined ? now.getTime() : Date.parse(query.to);
-  const from = floorTo(halfHourMs, query.from === undefined ? to - 30 * dayMs : Date.parse(query.from));
+  const { start, end } = spanOf(query, now);
+  const to = end.getTime();
+  const from = floorTo(halfHourMs, start.getTime());
   if (query.errorCode !== undefined && usageLabels.some((name) => groupedBy(query.by).includes(name)))
     throw new Fault("invalid", `Sums with \`errorCode\` cannot be grouped by ${usageLabels.join(", ")}.`, {
       field: "by",
@@ -509,10 +510,12 @@ const unknownTimeZone = (timeZone: string) =>
     field: "timeZone",
   });
 
-/** The times of a query in the log. */
+/** The times of a query: by default the 30 days before `to`. */
 function spanOf({ from, to }: Filters, now: Date): { start: Date; end: Date } {
   const end = to === undefined ? now : new Date(to);
-  return { start: from === undefined ? new Date(end.getTime() - 30 * dayMs) : new Date(from), end };
+  const start = from === undefined ? new Date(end.getTime() - 30 * dayMs) : new Date(from);
+  if (to !== undefined && start > end) throw new Fault("invalid", "`from` must not be after `to`.", { field: "from" });
+  return { start, end };
 }
 
 /** SQL for that span. */
