@@ -57,7 +57,7 @@ test("leastBusy: the targets have as many calls at once, so the faster one has m
   await callOften("busy", 180, 12);
   const [brief = 0, long = 0] = await countsOf("busy");
   // By chance, each has half of them. A busy machine adds as much to brief calls as to long ones.
-  assert.ok(brief > 2 * long, `${brief} brief calls and ${long} long ones`);
+  assert.ok(brief > 1.5 * long, `${brief} brief calls and ${long} long ones`);
   assert.ok(long >= 12, "the slow one is not left out");
 });
 
