@@ -14,8 +14,8 @@ export class ItemReader {
   #kind: TextKind | "function" | "custom" | undefined;
   /** The streamed parts so far; the last one is open. */
   readonly #parts: string[] = [];
-  /** The streamed chunks of a call's input. */
-  readonly #inputs: string[] = [];
+  /** A call's input, as far as it was streamed. */
+  #input = "";
   #blockSeen = false;
   done = false;
   /** The item was announced. */
@@ -64,16 +64,15 @@ export class ItemReader {
     if (chunk === "" || this.done || (this.#kind !== "function" && this.#kind !== "custom")) return;
     if (this.#kind === "function") this.#write({ kind: "delta", text: chunk });
     else {
-      const start = this.#inputs.length === 0 ? '{"input":"' : "";
+      const start = this.#input === "" ? '{"input":"' : "";
       this.#write({ kind: "delta", text: `${start}${jsonOf(chunk).slice(1, -1)}` });
     }
-    this.#inputs.push(chunk);
+    this.#input += chunk;
   }
 
   /** The whole input, of which the part that was not streamed is used. */
   wholeInput(input: string): void {
-    const streamed = this.#inputs.join("");
-    if (input.startsWith(streamed)) this.input(input.slice(streamed.length));
+    if (input.startsWith(this.#input)) this.input(input.slice(this.#input.length));
   }
 
   /** Ends the item; `item` is the whole item, if the upstream sends it. */
@@ -83,7 +82,7 @@ export class ItemReader {
     if (this.#kind === "function") this.wholeInput(inputOfItem(item));
     if (this.#kind === "custom") {
       this.wholeInput(textOf(item.input) ?? "");
-      this.#write({ kind: "delta", text: this.#inputs.length > 0 ? '"}' : '{"input":""}' });
+      this.#write({ kind: "delta", text: this.#input !== "" ? '"}' : '{"input":""}' });
     }
     const [whole, ...others] = blocksOf(item);
     if (whole?.kind === "reasoning" && whole.signature !== undefined && this.#kind === "reasoning")

@@ -68,8 +68,11 @@ export interface JobWorkerOptions {
   take(slot: JobSlot): void;
   /** Shared by those that share a capacity; by default no other. */
   kept?: KeptSlots;
-  /** A fetch is over, and others that share the capacity may have the slots that it left. */
-  onFetched?(): void;
+  /**
+   * Slots are free again. By default this worker fetches for them; those that share a capacity take
+   * turns, each by `resume`.
+   */
+  onFree?(): void;
   onError(error: Error): void;
 }
 
@@ -119,6 +122,7 @@ class BullmqJobWorker implements JobWorker {
   readonly #wait: JobWait;
   readonly #sentJobs: ShardedChannel;
   readonly #kept: KeptSlots;
+  readonly #onFree: () => void;
   #hearsSentJobs = false;
   /** Generations that may come without a fetch, and as of how many the credit is renewed. */
   #credit = 0;
@@ -142,6 +146,7 @@ class BullmqJobWorker implements JobWorker {
     this.#worker = worker;
     this.#redis = redis;
     this.#kept = options.kept ?? { count: 0 };
+    this.#onFree = options.onFree ?? (() => this.#pump());
     this.#scripts = new JobScripts(worker, redis);
     this.#wait = new JobWait(worker);
     this.#sentJobs = openShardedChannel(subscriber, this.#scripts.sentJobsOf(worker.id), (message) =>
@@ -307,7 +312,7 @@ class BullmqJobWorker implements JobWorker {
       for (const job of jobs) this.#take(job);
     } finally {
       this.#kept.count -= keptSlots;
-      if (keptSlots > 0) this.#options.onFetched?.();
+      if (keptSlots > 0) this.#onFree();
     }
   }
 
@@ -350,7 +355,7 @@ class BullmqJobWorker implements JobWorker {
         release: () => {
           this.#usedSlots--;
           this.#freedSlots++;
-          this.#pump();
+          this.#onFree();
         },
       });
   }

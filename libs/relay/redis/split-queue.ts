@@ -78,8 +78,8 @@ class PartWorkers implements SplitWorker {
   readonly #open: (part: JobWorkerOptions) => Promise<JobWorker>;
   readonly #workers: JobWorker[] = [];
   readonly #kept: KeptSlots = { count: 0 };
-  /** The part that has the next free slot first. */
-  #turn = 0;
+  /** The part of the last generation that was taken. The others have the next free slot first. */
+  #lastPart = "";
   #isStopped = false;
 
   constructor(options: JobWorkerOptions, protocols: Protocols, open: (part: JobWorkerOptions) => Promise<JobWorker>) {
@@ -113,8 +113,9 @@ class PartWorkers implements SplitWorker {
   }
 
   resume(): void {
-    const first = this.#turn++ % this.#workers.length;
-    for (const worker of [...this.#workers.slice(first), ...this.#workers.slice(0, first)]) worker.resume();
+    const { length } = this.#workers;
+    const last = this.#workers.findIndex(({ name }) => name === this.#lastPart);
+    for (let index = 1; index <= length; index++) this.#workers[(last + index) % length]?.resume();
   }
 
   async stop(): Promise<void> {
@@ -134,16 +135,11 @@ class PartWorkers implements SplitWorker {
       name: part,
       freeSlots: () => Math.min(freeSlots(), this.capacity - this.usedSlots),
       kept: this.#kept,
-      onFetched: () => this.resume(),
-      take: (slot) =>
-        take({
-          ...slot,
-          queue: this.name,
-          release: () => {
-            slot.release();
-            this.resume();
-          },
-        }),
+      onFree: () => this.resume(),
+      take: (slot) => {
+        this.#lastPart = part;
+        take({ ...slot, queue: this.name });
+      },
     };
   }
 }

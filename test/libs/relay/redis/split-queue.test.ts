@@ -67,6 +67,8 @@ test("each part has keys of its own, generations are spread over them, and a wor
     }
   }
   assert.deepEqual([slots.length, most], [8, 2]);
+  const partsInOrder = slots.map(({ job }) => Number(job.generation.slice("gen_".length)) % 3).join("");
+  assert.doesNotMatch(partsInOrder, /(.)\1\1/, "parts with jobs take turns");
   for (const slot of slots) assert.equal(slot.queue, "chat");
   await until("nothing is left", async () => (await queue.depth()).active === 0);
   await worker.stop();
