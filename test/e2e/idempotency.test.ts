@@ -107,6 +107,7 @@ function holdAnswers() {
 
 const runs = async (model: keyof typeof models) => (await gateway.seen(models[model])).length;
 const operations = (at: number, path: string) => fetch(`${gateway.ingresses[at]?.urls.operations}${path}`);
+const isReady = async () => (await operations(0, "/readyz")).ok;
 const status = async () =>
   (await (await operations(0, "/status")).json()) as { generations: number; bodiesBytes: number };
 /** Requests that the first ingress' callers left. */
@@ -309,7 +310,14 @@ test("a caller that joined still gets the answer when the first caller leaves", 
 
 for (const [outage, hasPassed] of [
   ["shortly away", async () => true],
-  ["away for longer than a request waits for it", async () => (await told(send("other", "whole"))).status === 503],
+  [
+    "away for longer than a request waits for it",
+    async () => {
+      const { status: code } = await told(send("other", "whole"));
+      await until("the ingress knows it, which counts from when it noticed", async () => !(await isReady()));
+      return code === 503;
+    },
+  ],
 ] as const)
   test(`a caller that leaves before its key is claimed runs nothing, and the key is free: Redis is ${outage}`, async () => {
     const before = await runs("whole");
@@ -322,7 +330,7 @@ for (const [outage, hasPassed] of [
     await until("its caller is gone", async () => (await status()).bodiesBytes === 0);
     await until("the outage is over", hasPassed);
     gateway.redis.resume();
-    await until("the ingress serves", async () => (await operations(0, "/readyz")).ok);
+    await until("the ingress serves", isReady);
     const again = await told(send(outage, "whole"));
     assert.deepEqual([again.status, again.replayed], [200, null]);
     assert.equal(await runs("whole"), before + 1);
