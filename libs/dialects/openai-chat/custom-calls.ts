@@ -36,12 +36,17 @@ export function withIdentity(call: JsonObject, ownId: string): JsonObject {
 }
 
 /**
- * A later chunk of a call without an id that is not the call's: some servers write a new one with
- * each chunk. https://github.com/NousResearch/hermes-agent/pull/106943
+ * A later chunk of a call without an id and a repeated name: clients take any id, also a blank one,
+ * for another call (https://github.com/spring-projects/spring-ai/issues/6591), and join the names
+ * (https://github.com/NousResearch/hermes-agent/pull/12230). The same one if it has neither, nor a
+ * blank type.
  */
-export function withoutOtherId(call: JsonObject, { ownId }: { ownId: string }): JsonObject {
-  const { id, ...others } = call;
-  return !isPresent(id) || id === "" || id === ownId ? call : others;
+export function withoutIdentity(call: JsonObject, isNamed: boolean): JsonObject {
+  const { id, type, ...others } = call;
+  const { name, ...called } = objectOf(call.function);
+  const isRepeated = isNamed && textOf(name) !== undefined;
+  if (!isPresent(id) && type !== "" && !isRepeated) return call;
+  return isRepeated ? { ...others, function: called } : others;
 }
 
 /** A whole call as the caller gets it; the same one if it needs no change. */

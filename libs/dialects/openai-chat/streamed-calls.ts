@@ -88,7 +88,9 @@ export class StreamedCalls {
     return this.#all.some(({ progress }) => progress.isIncomplete);
   }
 
-  /** The call of a chunk with its name and its part of the arguments. */
+  /**
+   * The call of a chunk, with its name if no earlier chunk had one, and its part of the arguments.
+   */
   read(chunk: JsonObject): { call: StreamedCall; isNew: boolean; name: string; input: string } {
     const { name, input } = callOf(chunk);
     const id = idOf(chunk);
@@ -96,9 +98,10 @@ export class StreamedCalls {
     const openCall = this.#callAt(index, id, name);
     const isNew = openCall === undefined || isNext(openCall, id, name, input);
     const call = isNew ? this.#begin(index, id, name) : openCall;
-    if (call.name === "") call.name = name;
+    const isNamed = !isNew && call.name !== "";
+    if (!isNamed) call.name = name;
     this.#last = call;
-    return { call, isNew, name, input: addedTo(call, input) };
+    return { call, isNew, name: isNamed ? "" : name, input: addedTo(call, input) };
   }
 
   /**

@@ -35,7 +35,7 @@ import {
   withArguments,
   withEnding,
   withIdentity,
-  withoutOtherId,
+  withoutIdentity,
   withTextArguments,
 } from "./custom-calls.ts";
 import { withoutReasoning, withPlaceholder, withSignedCall } from "./reasoning.ts";
@@ -292,8 +292,8 @@ class ChatWatcher extends Watcher {
   #readable(choice: unknown, call: JsonObject): JsonObject {
     const calls = this.#calls.get(choice) ?? new StreamedCalls();
     this.#calls.set(choice, calls);
-    const { call: streamedCall, isNew, input } = calls.read(call);
-    const named = isNew ? withIdentity(call, streamedCall.ownId) : withoutOtherId(call, streamedCall);
+    const { call: streamedCall, isNew, name, input } = calls.read(call);
+    const named = isNew ? withIdentity(call, streamedCall.ownId) : withoutIdentity(call, name === "");
     const own = withTextArguments(withArguments(named, input));
     return call.index === streamedCall.ownIndex ? own : { ...own, index: streamedCall.ownIndex };
   }

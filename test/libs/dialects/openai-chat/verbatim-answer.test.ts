@@ -356,7 +356,7 @@ test("each call of a stream has an index of its own, because clients join the ch
   }
 });
 
-test("each call begins with an id of its own and a type, and no later chunk has another id", () => {
+test("each call begins with an id of its own, a type and a name, and no later chunk has one of them", () => {
   const fn = (name: string | null, args: string) => ({ name, arguments: args });
   // Expected ids: a text is the server's, a number stands for one that the gateway makes.
   const streams: [object[], (string | number | undefined)[]][] = [
@@ -405,12 +405,31 @@ test("each call begins with an id of its own and a type, and no later chunk has 
       ],
       ["a", undefined],
     ],
+    // https://github.com/spring-projects/spring-ai/issues/5974,
+    // https://github.com/NousResearch/hermes-agent/pull/12230
     [
       [
         { index: 0, id: "a", function: fn("f", "{") },
         { index: 0, id: "a", function: fn("f", "}") },
       ],
-      ["a", "a"],
+      ["a", undefined],
+    ],
+    // https://github.com/spring-projects/spring-ai/issues/6591,
+    // https://github.com/sandbaseai/sandbase-harness/pull/220
+    [
+      [
+        { index: 0, id: "a", type: "function", function: fn("f", "{") },
+        { index: 0, id: "", type: "", function: fn("", "}") },
+      ],
+      ["a", undefined],
+    ],
+    [
+      [
+        { index: 0, type: "function", id: "a", function: { arguments: "" } },
+        { index: 0, type: "function", id: "a", function: fn("f", "{") },
+        { index: 0, type: "function", function: fn("f", "}") },
+      ],
+      ["a", undefined, undefined],
     ],
   ];
   for (const [calls, ids] of streams) {
@@ -427,7 +446,10 @@ test("each call begins with an id of its own and a type, and no later chunk has 
         made.push(call.id);
       } else assert.equal(call.id ?? undefined, id, what);
       if (id !== undefined && place === 0) assert.equal(call.type, "function", what);
+      assert.notEqual(call.type, "", what);
     }
+    const names = seen.filter((call) => call.function.name);
+    assert.equal(names.length, ids.filter((id) => id !== undefined).length, JSON.stringify(seen));
     assert.equal(new Set(made).size, made.length);
   }
   const message = {
