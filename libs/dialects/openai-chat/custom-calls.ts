@@ -60,13 +60,16 @@ function callFor(value: unknown, names: Names | undefined): unknown {
 }
 
 /**
- * The choice with the reason `length` if one of its calls was cut off, although its server names
- * another; the same one otherwise.
+ * The choice with the reason `length` if one of its calls was cut off, and `tool_calls` in place of
+ * a stop after `calls`, although its server names another; the same one otherwise.
  */
-export function withEnding(choice: JsonObject, hasCut: () => boolean): JsonObject {
-  const finish = finishOf(reasonIn(choice.finish_reason) ?? "", true);
-  if (finish === undefined || endingWithCalls(finish, { called: true, isCut: true }) === finish) return choice;
-  return hasCut() ? { ...choice, finish_reason: "length" } : choice;
+export function withEnding(choice: JsonObject, hasCut: () => boolean, hasCalls = false): JsonObject {
+  const reason = reasonIn(choice.finish_reason) ?? "";
+  const finish = finishOf(reason, true);
+  if (finish === undefined) return choice;
+  if (endingWithCalls(finish, { called: true, isCut: true }) !== finish && hasCut())
+    return { ...choice, finish_reason: "length" };
+  return hasCalls && finishOf(reason, false) === "stop" ? { ...choice, finish_reason: "tool_calls" } : choice;
 }
 
 /** The choices of a whole answer as the caller gets them; undefined if none changes. */

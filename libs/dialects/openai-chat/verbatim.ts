@@ -142,11 +142,16 @@ export interface RequestedAnswer {
   usageShown: boolean;
   /** The number of choices. */
   choices: number;
+  /** A tool is named for the call, after which OpenAI's models stop. */
+  namesTool?: boolean;
 }
 
 export function requestedAnswerIn(bytes: Buffer): RequestedAnswer {
-  const { stream_options: options, n } = objectSpansOf(bytes, ["stream_options", "n"])?.members ?? {};
+  const { members } = objectSpansOf(bytes, ["stream_options", "n", "tool_choice"]) ?? {};
+  const { stream_options: options, n, tool_choice: choice } = members ?? {};
+  const { type } = objectOf(choice && readSpan(bytes, choice));
   return {
+    namesTool: type === "function" || type === "custom",
     usageShown: options !== undefined && usageOptionsIn(bytes.subarray(options.start, options.end)) === undefined,
     choices: n === undefined || isNull(bytes, n) ? 1 : Number(readSpan(bytes, n)),
   };
@@ -188,6 +193,7 @@ class ChatWatcher extends Watcher {
   readonly #deltaOf: DeltaOf;
   readonly #usageShown: boolean;
   readonly #choices: number;
+  readonly #namesTool: boolean;
   readonly #finishedChoices = new Set<unknown>();
   #usageChunkSeen = false;
   #committed = false;
@@ -197,7 +203,7 @@ class ChatWatcher extends Watcher {
 
   constructor(
     model: string,
-    { usageShown, choices }: RequestedAnswer,
+    { usageShown, choices, namesTool = false }: RequestedAnswer,
     { deltaOf = ({ delta }) => objectOf(delta), customNames }: { deltaOf?: DeltaOf; customNames?: CustomNames },
   ) {
     super();
@@ -206,6 +212,7 @@ class ChatWatcher extends Watcher {
     this.#model = jsonBytesOf(model);
     this.#usageShown = usageShown;
     this.#choices = choices;
+    this.#namesTool = namesTool;
   }
 
   /** Every choice has its finish reason: at most the usage and the terminator are missing. */
@@ -271,8 +278,10 @@ class ChatWatcher extends Watcher {
 
   /**
    * The chunk with an index and an id of its own for each call, because clients join the chunks of
-   * one index or id, with arguments as text, and with the end of a call that was cut off. The same
-   * chunk if its server sent it so.
+   * one index or id, with arguments as text, and with the end of a call. Agents take an answer that
+   * stopped for the last one (https://github.com/anomalyco/opencode/issues/14972), and OpenAI's stop
+   * only after a call that the caller named (https://github.com/vllm-project/vllm/pull/25054). The
+   * same chunk if its server sent it so.
    */
   #withReadableCalls(value: JsonObject, choices: readonly JsonObject[], deltas: readonly JsonObject[]): JsonObject {
     if (this.#calls.size === 0 && !deltas.some(({ tool_calls: calls }) => calls !== undefined)) return value;
@@ -281,7 +290,8 @@ class ChatWatcher extends Watcher {
       const index = choice.index ?? place;
       const calls = listOf(deltas[place]?.tool_calls).map(objectOf);
       const own = calls.map((call) => this.#readable(index, call));
-      const ended = withEnding(choice, () => this.#calls.get(index)?.hasIncomplete === true);
+      const made = this.#calls.get(index);
+      const ended = withEnding(choice, () => made?.hasIncomplete === true, made !== undefined && !this.#namesTool);
       if (ended === choice && own.every((call, at) => call === calls[at])) return choice;
       isChanged = true;
       return calls.length === 0 ? ended : { ...ended, delta: { ...deltas[place], tool_calls: own } };

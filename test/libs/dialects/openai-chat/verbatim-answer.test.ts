@@ -530,7 +530,6 @@ test("a call that was cut off ends with the reason length, and any other end sta
     ['{"x":', "content_filter", "content_filter"],
     ['{"x":', "something_new", "something_new"],
     ['{"x":1}', "tool_calls", "tool_calls"],
-    ['{"x":1}', "stop", "stop"],
     ["", "tool_calls", "tool_calls"],
   ] as const) {
     const stream = streamOf();
@@ -542,6 +541,33 @@ test("a call that was cut off ends with the reason length, and any other end sta
     assert.ok(whole.kind === "answer");
     assert.equal(JSON.parse(whole.body.toString()).choices[0].finish_reason, expected, `${args}, ${reason}, whole`);
     assert.equal(whole.finish, stream.produced.finish);
+  }
+});
+
+test("a stream that stops after calls ends with tool_calls, except where OpenAI stops too", () => {
+  const call = { index: 0, id: "a", type: "function", function: { name: "f", arguments: "{}" } };
+  const named = { type: "function", function: { name: "f" } };
+  for (const [request, delta, reason, expected] of [
+    // https://github.com/anomalyco/opencode/issues/14972, https://github.com/googleapis/python-genai/issues/2868
+    [{}, { tool_calls: [call] }, "stop", "tool_calls"],
+    [{ tool_choice: "auto" }, { tool_calls: [call] }, "STOP", "tool_calls"],
+    [{ tool_choice: "required" }, { tool_calls: [call] }, "stop", "tool_calls"],
+    [{ tool_choice: null }, { tool_calls: [{ ...call, function: { name: "f" } }] }, "eos", "tool_calls"],
+    // https://github.com/vllm-project/vllm/pull/25054
+    [{ tool_choice: named }, { tool_calls: [call] }, "stop", "stop"],
+    [{ tool_choice: { type: "custom", custom: { name: "f" } } }, { tool_calls: [call] }, "stop", "stop"],
+    [{ tool_choice: named }, { tool_calls: [call] }, "tool_calls", "tool_calls"],
+    [{}, { content: "a" }, "stop", "stop"],
+    [{}, { content: "a", tool_calls: [] }, "stop", "stop"],
+    [{}, { tool_calls: [call] }, "content_filter", "content_filter"],
+    [{}, { tool_calls: [call] }, "stop_sequence", "stop_sequence"],
+    [{}, { function_call: { name: "f", arguments: "{}" } }, "stop", "stop"],
+  ] as const) {
+    const what = JSON.stringify([request, delta, reason]);
+    const apart = relayed(streamOf(request), chunk(delta), chunk({}, reason), chunk({}, reason)).slice(1);
+    for (const end of apart) assert.equal(end, shown(chunk({}, expected)), what);
+    const [together = ""] = relayed(streamOf(request), chunk(delta, reason));
+    assert.equal(JSON.parse(together.slice("data: ".length)).choices[0].finish_reason, expected, what);
   }
 });
 
