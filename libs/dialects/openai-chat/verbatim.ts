@@ -3,7 +3,7 @@
  * stay unchanged except for the model's name.
  */
 
-import { type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import {
   type Edit,
   isEmptyArray,
@@ -190,7 +190,7 @@ type DeltaOf = (choice: JsonObject) => JsonObject;
 class ChatWatcher extends Watcher {
   usage: Usage | undefined;
   readonly #model: Buffer;
-  readonly #deltaOf: DeltaOf;
+  readonly #deltaOf: DeltaOf | undefined;
   readonly #usageShown: boolean;
   readonly #choices: number;
   readonly #namesTool: boolean;
@@ -204,7 +204,7 @@ class ChatWatcher extends Watcher {
   constructor(
     model: string,
     { usageShown, choices, namesTool = false }: RequestedAnswer,
-    { deltaOf = ({ delta }) => objectOf(delta), customNames }: { deltaOf?: DeltaOf; customNames?: CustomNames },
+    { deltaOf, customNames }: { deltaOf?: DeltaOf; customNames?: CustomNames },
   ) {
     super();
     this.#deltaOf = deltaOf;
@@ -237,11 +237,11 @@ class ChatWatcher extends Watcher {
     return doneEvent;
   }
 
-  look({ data }: SseEvent, value: JsonObject, produced: Produced): Passing {
-    const { choices: listed } = value;
-    const error = errorIn(value);
+  look({ data }: SseEvent, sent: JsonObject, produced: Produced): Passing {
+    const error = errorIn(sent);
     if (error !== undefined) return failedWith(error);
-    const choices = listOf(listed).map(objectOf);
+    const value = this.#deltaOf === undefined ? withReadableChoices(sent, this.#committed) : sent;
+    const choices = listOf(value.choices).map(objectOf);
     const failure = failureIn(choices);
     if (failure !== undefined) return failedWith(failure);
     const report = reportIn(value);
@@ -252,7 +252,7 @@ class ChatWatcher extends Watcher {
         if (!this.#usageShown) return { kind: "hidden" };
       }
     }
-    const deltas = choices.map(this.#deltaOf);
+    const deltas = choices.map(this.#deltaOf ?? (({ delta }) => objectOf(delta)));
     for (const delta of deltas) chatDelta(delta, produced);
     const says = deltas.some(hasContent);
     this.contradicted ||= this.finished && says;
@@ -265,7 +265,7 @@ class ChatWatcher extends Watcher {
     this.#committed ||= says || choices.some(isEnded);
     const custom = this.#custom?.chunksFor(readable);
     if (custom !== undefined) return this.#passing(custom);
-    if (readable !== value) return this.#passing([jsonOf(readable)]);
+    if (readable !== sent) return this.#passing([jsonOf(readable)]);
     const edits = namedBy(data, value, this.#model);
     const isQuiet = this.#custom === undefined && report === undefined && !this.finished && !choices.some(isEnded);
     return {
@@ -317,6 +317,26 @@ class ChatWatcher extends Watcher {
     });
     return { kind: "relay", bytes: Buffer.concat(bytes), content: this.#committed };
   }
+}
+
+/**
+ * The chunk with a list of choices and a delta in each, whose role clients know; the same chunk if
+ * its server sent it so. Some servers write null in place of either
+ * (https://github.com/pydantic/pydantic-ai/issues/5165), no choices beside the usage, a blank role
+ * (https://github.com/langchain-ai/langchainjs/pull/11470), or a whole message, which counts
+ * unless content `isBegun` (https://github.com/Amm1rr/WebAI-to-API/issues/55).
+ */
+function withReadableChoices(chunk: JsonObject, isBegun: boolean): JsonObject {
+  if (!Array.isArray(chunk.choices)) return { ...chunk, choices: [] };
+  const choices = chunk.choices.map(objectOf);
+  if (choices.every(({ delta }) => isObject(delta) && delta.role !== "")) return chunk;
+  return {
+    ...chunk,
+    choices: choices.map(({ message, ...choice }) => {
+      const delta = objectOf(choice.delta ?? (isBegun ? undefined : message));
+      return { ...choice, delta: delta.role === "" ? { ...delta, role: "assistant" } : delta };
+    }),
+  };
 }
 
 type CustomNames = AnswerIdentity["customNames"];

@@ -571,6 +571,46 @@ test("a stream that stops after calls ends with tool_calls, except where OpenAI 
   }
 });
 
+test("each chunk has a list of choices, and each choice a delta with a role that clients know", () => {
+  const call = { index: 0, id: "a", type: "function", function: { name: "f", arguments: "{}" } };
+  const choice = { index: 0, finish_reason: null };
+  const message = { role: "assistant", content: "b" };
+  const usage = { prompt_tokens: 1, completion_tokens: 1 };
+  for (const [sent, expected] of [
+    // https://github.com/vercel/ai/pull/15464, https://github.com/MiniMax-AI/MiniMax-M2.5/issues/2
+    [{ choices: [{ ...choice, delta: { role: "", content: "b" } }] }, [{ ...choice, delta: message }]],
+    // https://github.com/langchain-ai/langchainjs/pull/11470
+    [
+      { choices: [{ ...choice, delta: { role: "", tool_calls: [call] } }] },
+      [{ ...choice, delta: { role: "assistant", tool_calls: [call] } }],
+    ],
+    // https://github.com/pydantic/pydantic-ai/issues/5165
+    [{ choices: null }, []],
+    [{ choices: null, usage }, []],
+    // https://github.com/XSpoonAi/spoon-core/pull/179
+    [{ usage }, []],
+    // https://github.com/langwatch/tasks/issues/700
+    [{ warning: "provider_did_not_report_usage_on_stream" }, []],
+    // https://github.com/bagofwords1/bagofwords/pull/742
+    [{ choices: [{ ...choice, delta: null }] }, [{ ...choice, delta: {} }]],
+    [{ choices: [choice] }, [{ ...choice, delta: {} }]],
+    [{ choices: [{ ...choice, delta: null, message }] }, [{ ...choice, delta: {} }]],
+  ] as const) {
+    const stream = streamOf({ stream_options: { include_usage: true } });
+    const [, event = ""] = relayed(stream, chunk({ content: "a" }), sent);
+    assert.deepEqual(JSON.parse(event.slice("data: ".length)), { ...sent, choices: expected });
+    assert.equal(stream.error, undefined);
+  }
+  // https://github.com/Amm1rr/WebAI-to-API/issues/55
+  const stream = streamOf();
+  const ended = { ...choice, finish_reason: "stop" };
+  const [event = ""] = relayed(stream, { choices: [{ ...ended, message }] });
+  assert.deepEqual(JSON.parse(event.slice("data: ".length)).choices, [{ ...ended, delta: message }]);
+  assert.equal(stream.finished, true);
+  for (const same of [{ choices: [{ ...choice, delta: { role: null, content: "b" } }] }, { choices: [] }])
+    assert.equal(relayed(streamOf(), chunk({ content: "a" }), same)[1], shown(same));
+});
+
 test("chunks of calls whose indexes are right stay byte for byte", () => {
   const stream = streamOf();
   const chunks = [
