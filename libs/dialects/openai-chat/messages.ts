@@ -151,6 +151,19 @@ const blockTypes = ["tool_use", "tool_result", "image", "document", "search_resu
 const isBlock = ({ type, thinking }: JsonObject) =>
   blockTypes.includes(String(type)) || (type === "thinking" && typeof thinking === "string");
 
+/**
+ * Blocks of other vendors' answers that LangChain leaves in the content, although the message has
+ * the calls beside it: https://github.com/langchain-ai/langchainjs/pull/11245,
+ * https://github.com/langchain-ai/langchain-aws/pull/1218
+ */
+const callBlocks = /^(?:(?:invalid_)?tool_call(?:_chunk)?|input_json_delta|function_?call)$/i;
+const isCopy = ({ type, id }: JsonObject, calls: ReadonlySet<unknown>) =>
+  type === "tool_use" ? calls.has(id) : calls.size > 0 && callBlocks.test(String(type));
+/** Reasoning that no model reads again, and tools that a vendor ran. */
+const unreadBlocks =
+  /^(?:thinking|reasoning(?:_content)?|server_tool_\w+|\w+_tool_result|non_standard|executable_?code|code_?execution_?result)$/i;
+const unread = { type: "reasoning" };
+
 /** `field` holds the document; LiteLLM's clients have addresses in place of ids. */
 function documentOf(file: JsonObject, path: string, field = documentFieldIn(file)): Part {
   const { [field]: data, filename } = file;
@@ -188,9 +201,6 @@ function partOf(part: JsonObject, path: string): Part {
       const own = isPlain ? `${path}.image_url` : `${path}.image_url.url`;
       return imageOf(String(url), detail, own);
     }
-    case "thinking":
-    case "reasoning":
-      return { kind: "reasoning", text: "", path };
     case "input_audio":
       return audioOf(part.input_audio, path);
     case "video_url":
@@ -208,7 +218,7 @@ function partOf(part: JsonObject, path: string): Part {
       return documentOf({ [own]: url, filename: part.document_name }, path, own);
     }
     default:
-      return refuse(`${path}.type`);
+      return unreadBlocks.test(String(part.type)) ? { kind: "reasoning", text: "", path } : refuse(`${path}.type`);
   }
 }
 
@@ -232,7 +242,11 @@ function assistantPartsOf(message: JsonObject, path: string, tools: readonly Too
   const parts: Part[] = thoughts.some(({ part }) => part !== undefined)
     ? thoughts.flatMap(({ part, callId }) => (part === undefined || callId !== undefined ? [] : [part]))
     : plainThoughtOf(message, path);
-  const { content } = message;
+  const calls = listOf(message.tool_calls).map(objectOf);
+  const ids = new Set(calls.map(({ id }) => id));
+  const content = Array.isArray(message.content)
+    ? message.content.map((block) => (isCopy(objectOf(block), ids) ? unread : block))
+    : message.content;
   if (isPresent(content))
     for (const part of partsOf(content, `${path}.content`, tools))
       if (part.kind !== "reasoning" || part.signature !== undefined) parts.push(checkedAssistant(part));
@@ -244,13 +258,13 @@ function assistantPartsOf(message: JsonObject, path: string, tools: readonly Too
   if (textOf(message.refusal) !== undefined)
     parts.push({ kind: "refusal", text: message.refusal as string, path: `${path}.refusal` });
   const thoughtBefore = new Map(thoughts.toReversed().map(({ callId, part }) => [callId, part]));
-  for (const [place, value] of listOf(message.tool_calls).entries()) {
-    const { id, type, function: called, custom } = objectOf(value);
+  for (const [place, call] of calls.entries()) {
+    const { id, type, function: called, custom } = call;
     if (isPresent(type) && type !== "function" && type !== "custom") refuse(`${path}.tool_calls[${place}].type`);
     const { name, arguments: input } = objectOf(called);
     const { name: customName, input: text } = objectOf(custom);
     const before = typeof id === "string" ? thoughtBefore.get(id) : undefined;
-    const signature = callSignatureOf(objectOf(value));
+    const signature = callSignatureOf(call);
     if (before !== undefined) parts.push(before);
     else if (signature !== undefined)
       parts.push({ kind: "reasoning", text: "", signature, path: `${path}.tool_calls[${place}].extra_content` });

@@ -132,6 +132,59 @@ test("an upstream of Anthropic's Messages gets such blocks with their signatures
   });
 });
 
+test("blocks that LangChain leaves in an answer beside its calls are neither repeated nor refused", () => {
+  const call = { id: "c", type: "function", function: { name: "f", arguments: '{"a":1}' } };
+  const text = { type: "text", text: "t" };
+  const messagesOf = (block: object, beside: object) => [
+    { role: "user", content: "q" },
+    { role: "assistant", content: [text, block], ...beside },
+    { role: "tool", tool_call_id: "c", content: "r" },
+  ];
+  const called = { tool_calls: [call] };
+  const whole = messagesFor("gpt-5.6", "openai-chat", {
+    model: "m",
+    messages: messagesOf(text, called).toSpliced(1, 1, { role: "assistant", content: "t", ...called }),
+  });
+  for (const block of [
+    // https://github.com/langchain-ai/langchainjs/pull/9972
+    { type: "tool_use", id: "c", name: "f", input: "" },
+    // https://github.com/langchain-ai/langchainjs/pull/11245
+    { type: "input_json_delta", index: 1, input: '{"a":1}' },
+    // https://github.com/langchain-ai/langchainjs/pull/11177
+    { type: "tool_call", id: "c", name: "f", args: { a: 1 } },
+    { type: "tool_call_chunk", id: "c", name: "f", args: '{"a":1}' },
+    // https://github.com/langchain-ai/langchain/pull/39803
+    { type: "invalid_tool_call", id: "d", name: "f", args: "{" },
+    // https://github.com/langchain-ai/langchainjs/pull/8565
+    { type: "functionCall", functionCall: { name: "f", args: { a: 1 } } },
+    // https://github.com/langchain-ai/langchain-aws/pull/1218
+    { type: "function_call", call_id: "c", id: "fc_1", name: "f", arguments: '{"a":1}' },
+    // https://github.com/langchain-ai/langchainjs/pull/11175
+    { type: "reasoning", reasoning: "Hm." },
+    { type: "reasoning_content", reasoning_content: { text: "Hm.", signature: "S" } },
+    { type: "server_tool_use", id: "s", name: "web_search", input: {} },
+    { type: "web_search_tool_result", tool_use_id: "s", content: [] },
+    { type: "server_tool_call", id: "s", name: "web_search", args: {} },
+    { type: "server_tool_result", tool_call_id: "s", status: "success" },
+    { type: "non_standard", value: {} },
+    // https://github.com/langchain-ai/langchain-google/issues/1002
+    { type: "executable_code", executable_code: "1", language: "PYTHON" },
+    { type: "codeExecutionResult", codeExecutionResult: { output: "1" } },
+  ])
+    assert.deepEqual(
+      messagesFor("gpt-5.6", "openai-chat", { model: "m", messages: messagesOf(block, called) }),
+      whole,
+      block.type,
+    );
+  for (const [block, beside] of [
+    [{ type: "tool_call", id: "c", name: "f", args: {} }, {}],
+    [{ type: "something_new" }, called],
+  ] as const)
+    assert.throws(() => messagesFor("gpt-5.6", "openai-chat", { model: "m", messages: messagesOf(block, beside) }), {
+      param: "messages[1].content[1].type",
+    });
+});
+
 /** A call that was interrupted, in every caller's dialect, before the user spoke again. */
 const interrupted: Record<ConversationDialect, Json> = {
   "openai-chat": {
