@@ -23,7 +23,11 @@ export interface StreamedCall {
   length: number;
   /** Each chunk repeats the arguments so far. */
   isCumulative: boolean;
-  /** An index that no other call of the answer has. */
+  /**
+   * From zero in the order in which calls begin: clients take it for the place in their list, and
+   * some servers count the text and the reasoning before a call, too.
+   * https://github.com/agentgateway/agentgateway/issues/2965
+   */
   ownIndex: number;
   /** An id that no other call of the answer has. */
   ownId: string;
@@ -77,7 +81,6 @@ export class StreamedCalls {
   readonly #byIndex = new Map<number, StreamedCall>();
   readonly #byId = new Map<string, StreamedCall>();
   #last: StreamedCall | undefined;
-  #indexMax = -1;
 
   get isEmpty(): boolean {
     return this.#last === undefined;
@@ -115,12 +118,9 @@ export class StreamedCalls {
   }
 
   #begin(index: number | undefined, id: string | undefined, name: string): StreamedCall {
-    const isFree = index !== undefined && !this.#byIndex.has(index);
-    const ownIndex = isFree ? index : this.#indexMax + 1;
-    this.#indexMax = Math.max(this.#indexMax, ownIndex);
     const ownId = id === undefined || this.#byId.has(id) ? newCallId() : id;
     const begun = { isEmpty: false, head: "", last: "", length: 0, isCumulative: false };
-    const call = { index, id, name, progress: new JsonProgress(), ...begun, ownIndex, ownId };
+    const call = { index, id, name, progress: new JsonProgress(), ...begun, ownIndex: this.#all.length, ownId };
     this.#all.push(call);
     if (index !== undefined) this.#byIndex.set(index, call);
     if (id !== undefined) this.#byId.set(id, call);

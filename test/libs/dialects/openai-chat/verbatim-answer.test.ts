@@ -297,7 +297,7 @@ test("other errors get the gateway's own message, because the upstream's may con
     assert.equal(failureOf(Number(status), upstreamErrorOf({})).code, code);
 });
 
-test("each call of a stream has an index of its own, because clients join the chunks of one index", () => {
+test("the calls of a stream are counted from zero, because clients keep them in a list by their index", () => {
   const call = (index: number | undefined, id: string | undefined, name: string | undefined, args: string) => ({
     index,
     id,
@@ -327,9 +327,22 @@ test("each call of a stream has an index of its own, because clients join the ch
       ],
       [0, 0, 1, 1],
     ],
+    // https://github.com/agentgateway/agentgateway/issues/2965
     [
       [[call(1, "a", "f", "{}")], [call(2, "b", "g", "{}")], [call(2, "c", "g", "{}")]],
-      [1, 2, 3],
+      [0, 1, 2],
+    ],
+    // https://github.com/aws-samples/bedrock-access-gateway/pull/247
+    [
+      [[call(-1, "a", "f", '{"x":')], [call(-1, undefined, undefined, "1}")], [call(3, "b", "g", "{}")]],
+      [0, 0, 1],
+    ],
+    [
+      [
+        [call(2, "a", "f", '{"x":'), call(4, "b", "g", '{"y":')],
+        [call(4, undefined, undefined, "2}"), call(2, undefined, undefined, "1}")],
+      ],
+      [0, 1, 1, 0],
     ],
   ];
   for (const [chunks, indexes] of streams) {
