@@ -13,7 +13,15 @@ import {
   parsedObject,
   textOf,
 } from "#wire/json/parse.ts";
-import { objectSpansOf, readSpan, replaceSpans, withMembers, withValues } from "#wire/json/spans.ts";
+import {
+  type Edit,
+  memberSpansOf,
+  objectSpansOf,
+  readSpan,
+  replaceSpans,
+  withMembers,
+  withValues,
+} from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
@@ -146,6 +154,12 @@ class MessagesWatcher extends Watcher {
   readonly #usage = new UsageReader();
   /** The input of the open call, while it came with the call's start and not in parts. */
   #wholeInput: JsonObject | undefined;
+  /**
+   * The places of the open blocks, by the indexes that their server gives them: clients take the
+   * index for the place in their list. https://github.com/jundot/omlx/issues/1353
+   */
+  readonly #places = new Map<unknown, number>();
+  #blocks = 0;
 
   constructor(model: string) {
     super();
@@ -167,16 +181,21 @@ class MessagesWatcher extends Watcher {
   look({ event, data }: SseEvent, value: JsonObject, produced: Produced): Passing {
     const type = event !== undefined && event !== "message" ? event : nameOf(value.type);
     switch (type) {
-      case "content_block_delta":
+      case "content_block_delta": {
         messagesChunk(value, produced);
         if (objectOf(value.delta).partial_json) this.#wholeInput = undefined;
-        return { ...relayed(type, data, true), delta: textDeltaIn(objectOf(value.delta), type) };
+        const edits = this.#placed(data, value);
+        return { ...relayed(type, data, true, edits), delta: textDeltaIn(objectOf(value.delta), type, edits) };
+      }
       case "content_block_stop": {
         const input = this.#wholeInput;
         this.#wholeInput = undefined;
-        const stop = relayed(type, data, false);
+        const place = this.#places.get(value.index);
+        if (place === undefined) return { kind: "hidden" };
+        const stop = relayed(type, data, false, this.#placed(data, value));
+        this.#places.delete(value.index);
         if (input === undefined) return stop;
-        return { ...stop, bytes: Buffer.concat([inputDeltaOf(value.index, input), stop.bytes]) };
+        return { ...stop, bytes: Buffer.concat([inputDeltaOf(place, input), stop.bytes]) };
       }
       case "ping":
         return relayed(type, data, false);
@@ -184,7 +203,8 @@ class MessagesWatcher extends Watcher {
         messagesChunk(value, produced);
         const { type: kind, input } = objectOf(value.content_block);
         this.#wholeInput = isObject(input) && Object.keys(input).length > 0 ? input : undefined;
-        return relayed(type, data, !quietBlocks.includes(String(kind)));
+        this.#places.set(value.index, this.#blocks++);
+        return relayed(type, data, !quietBlocks.includes(String(kind)), this.#placed(data, value));
       }
       case "message_start":
         this.#usage.read(objectOf(value.message).usage);
@@ -210,10 +230,17 @@ class MessagesWatcher extends Watcher {
         return isErrorBody(value) ? failedWith(upstreamErrorOf(value)) : relayed(type, data, false);
     }
   }
+
+  /** The edits that give an event the place of its block as its index. */
+  #placed(data: Buffer, value: JsonObject): Edit[] {
+    const place = this.#places.get(value.index);
+    if (place === undefined || place === value.index) return [];
+    return memberSpansOf(data, "index", value).map(({ start, end }) => ({ start, end, by: jsonBytesOf(place) }));
+  }
 }
 
 /** The whole input of a call as a part: clients such as Claude Code read no other. */
-const inputDeltaOf = (index: unknown, input: JsonObject): Buffer => {
+const inputDeltaOf = (index: number, input: JsonObject): Buffer => {
   const delta = { type: "input_json_delta", partial_json: JSON.stringify(input) };
   return eventBytesOf("content_block_delta", jsonBytesOf({ type: "content_block_delta", index, delta }));
 };
@@ -227,18 +254,18 @@ function withUsage(bytes: Buffer, usage?: Usage): Buffer {
 }
 
 /** The text of a delta that has nothing else. */
-function textDeltaIn(delta: JsonObject, name: string): TextDelta | undefined {
+function textDeltaIn(delta: JsonObject, name: string, edits: readonly Edit[]): TextDelta | undefined {
   const { type: _, ...members } = delta;
   const [kind, ...others] = Object.keys(members);
   const text = textOf(delta[kind ?? ""]);
   if (text === undefined || others.length > 0 || (kind !== "text" && kind !== "thinking")) return undefined;
-  return { text, isThought: kind === "thinking", name, edits: [] };
+  return { text, isThought: kind === "thinking", name, edits };
 }
 
 /** The event with its name, which the vendor's clients need, even if the upstream left it out. */
-const relayed = (type: string | undefined, data: Buffer, content: boolean) => ({
+const relayed = (type: string | undefined, data: Buffer, content: boolean, edits: readonly Edit[] = []) => ({
   kind: "relay" as const,
-  bytes: eventBytesOf(type, data),
+  bytes: eventBytesOf(type, data, edits),
   content,
 });
 

@@ -134,13 +134,13 @@ test("blocks with content at their start count as content, and so does the end o
 
 test("the input of a call that comes with its start comes as a part too, because clients read no other", () => {
   const block = (input: object) => ({ type: "tool_use", id: "toolu_1", name: "f", input });
-  const begin = (input: object) => ({ type: "content_block_start", index: 1, content_block: block(input) });
+  const begin = (input: object) => ({ type: "content_block_start", index: 0, content_block: block(input) });
   const part = (text: string) => ({
     type: "content_block_delta",
-    index: 1,
+    index: 0,
     delta: { type: "input_json_delta", partial_json: text },
   });
-  const end = { type: "content_block_stop", index: 1 };
+  const end = { type: "content_block_stop", index: 0 };
   for (const [events, added] of [
     [[begin({ a: "x" }), end], [part('{"a":"x"}')]],
     [[begin({ a: "x" }), part(""), end], [part('{"a":"x"}')]],
@@ -150,6 +150,60 @@ test("the input of a call that comes with its start comes as a part too, because
   ] as const) {
     const out = relayed(streamOf(), began, ...events).join("");
     assert.equal(out, shown(began, ...events.slice(0, -1), ...added, end), JSON.stringify(events));
+  }
+});
+
+test("blocks are counted from zero, because clients keep them in a list by their index", () => {
+  const block = (kind: string) => ({ type: "content_block_start", content_block: { type: kind } });
+  const delta = (text: string) => ({ type: "content_block_delta", delta: { type: "text_delta", text } });
+  const end = { type: "content_block_stop" };
+  type Steps = [event: { type: string }, index: number, expected: number | undefined][];
+  const streams: Steps[] = [
+    // https://github.com/jundot/omlx/issues/1353
+    [
+      [block("thinking"), 0, 0],
+      [delta("a"), 0, 0],
+      [end, 0, 0],
+      [block("text"), 2, 1],
+      [delta("b"), 2, 1],
+      [delta("c"), 2, 1],
+      [end, 2, 1],
+    ],
+    // https://github.com/QuantumNous/new-api/issues/5482
+    [
+      [block("text"), 0, 0],
+      [end, 0, 0],
+      [end, 0, undefined],
+      [end, 3, undefined],
+      [block("text"), 4, 1],
+      [delta("a"), 4, 1],
+      [end, 4, 1],
+    ],
+    [
+      [block("text"), 0, 0],
+      [delta("a"), 0, 0],
+      [delta("b"), 0, 0],
+      [end, 0, 0],
+      [block("text"), 0, 1],
+      [delta("c"), 0, 1],
+      [delta("d"), 0, 1],
+      [end, 0, 1],
+    ],
+    [
+      [block("text"), 1, 0],
+      [block("text"), 0, 1],
+      [delta("a"), 0, 1],
+      [delta("b"), 1, 0],
+    ],
+  ];
+  for (const steps of streams) {
+    const stream = streamOf();
+    relayed(stream, began, block("tool_use"), end);
+    const seen = relayed(stream, ...steps.map(([event, index]) => ({ ...event, index })));
+    const expected = steps.map(([event, , place]) =>
+      place === undefined ? "" : shown({ ...event, index: place + 1 } as { type: string }),
+    );
+    assert.deepEqual(seen, expected);
   }
 });
 
