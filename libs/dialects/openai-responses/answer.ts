@@ -226,6 +226,22 @@ function usageBodyOf(usage: Usage | undefined): object {
   };
 }
 
+/**
+ * A usage with the details that clients read without a check, or an estimate if a server reports
+ * none; undefined if nothing is missing. https://www.openresponses.org,
+ * https://github.com/router-for-me/CLIProxyAPI/issues/1681
+ */
+export function wholeUsageIn({ usage }: JsonObject, estimate: Usage | undefined): object | undefined {
+  if (!isObject(usage)) return estimate && usageBodyOf(estimate);
+  const { input_tokens_details: input, output_tokens_details: output } = usage;
+  if (isPresent(objectOf(input).cached_tokens) && isPresent(objectOf(output).reasoning_tokens)) return undefined;
+  return {
+    ...usage,
+    input_tokens_details: { cached_tokens: 0, ...objectOf(input) },
+    output_tokens_details: { reasoning_tokens: 0, ...objectOf(output) },
+  };
+}
+
 /** The usage in a response object; undefined if it has none. */
 export function usageOf(response: JsonObject): Usage | undefined {
   const { usage, tool_usage: counted } = response;

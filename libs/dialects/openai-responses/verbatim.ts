@@ -24,8 +24,8 @@ import {
 import { withMembersAt } from "../repairs/omitted-fields.ts";
 import { fittedSchema } from "../schema/tool-schemas.ts";
 import { isErrorBody, upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
-import type { Usage } from "../usage.ts";
-import { failureIn, isForeignError, otherEnd, responseIdOf, usageOf } from "./answer.ts";
+import { plainUsageOf, type Usage } from "../usage.ts";
+import { failureIn, isForeignError, otherEnd, responseIdOf, usageOf, wholeUsageIn } from "./answer.ts";
 import { CustomCalls, customOutputOf } from "./custom-calls.ts";
 import { withoutItemIds, withoutReasoning, withResolvableReasoning } from "./replayed-items.ts";
 import { encryptedReasoning, mayReason } from "./request.ts";
@@ -163,10 +163,9 @@ class ResponsesWatcher extends Watcher {
         if (failure !== undefined) return failedWith(failure);
         this.finished = true;
         produced.finished(endOf(objectOf(value.response)));
-        return {
-          kind: "terminator",
-          bytes: bytesOf(this.#named(custom === undefined ? event : { ...event, data: Buffer.from(custom) })),
-        };
+        const usage = wholeUsageIn(objectOf(value.response), plainUsageOf(0, produced.outputTokens));
+        const ending = custom === undefined ? event : { ...event, data: Buffer.from(custom) };
+        return { kind: "terminator", bytes: bytesOf(this.#named(ending, usage)) };
       }
       case "response.output_item.added": {
         const { type: kind } = objectOf(value.item);
@@ -187,8 +186,9 @@ class ResponsesWatcher extends Watcher {
     return { kind: "relay" as const, bytes: bytesOf(event), content };
   }
 
-  #named({ event, data }: SseEvent): SseEvent {
-    return { event, data: withMembers(data, "response", (response) => withValues(response, this.#own)) };
+  #named({ event, data }: SseEvent, usage?: object): SseEvent {
+    const own = usage === undefined ? this.#own : { ...this.#own, usage: jsonBytesOf(usage) };
+    return { event, data: withMembers(data, "response", (response) => withValues(response, own)) };
   }
 
   #read(value: JsonObject): void {
@@ -221,11 +221,13 @@ function answerOf(bytes: Buffer, identity: AnswerIdentity): WholeAnswer {
     return { kind: "malformed" };
   if (output.length === 0 && status === undefined) return failedWith(emptyAnswer);
   const custom = identity.customNames && customOutputOf(output, identity.customNames);
+  const usage = wholeUsageIn(body, undefined);
   return {
     kind: "answer",
     body: withValues(bytes, {
       ...ownMembersOf(identity),
       ...(custom !== undefined && { output: jsonBytesOf(custom) }),
+      ...(usage !== undefined && { usage: jsonBytesOf(usage) }),
     }),
     usage: usageOf(body),
     finish: finishIn([endOf(body)]),

@@ -239,7 +239,7 @@ test("no bytes throw, however they are split", () => {
 
 test("a whole answer keeps every byte except the response's id and the model's name; failures and bodies that are not answers are distinguished", () => {
   const text =
-    ' {"model" : "u","id": "resp_theirs","big":12345678901234567890,"error":null,"status":"incomplete","output":[{"model":"inner"}],"usage":{"input_tokens":3}}';
+    ' {"model" : "u","id": "resp_theirs","big":12345678901234567890,"error":null,"status":"incomplete","output":[{"model":"inner"}],"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":0},"output_tokens_details":{"reasoning_tokens":0}}}';
   const answer = verbatim.answer(Buffer.from(text), { id: "abc123", model: "mine" });
   assert.ok(answer.kind === "answer");
   assert.equal(answer.body.toString(), text.replace('"u"', '"mine"').replace("resp_theirs", "resp_abc123"));
@@ -252,12 +252,50 @@ test("a whole answer keeps every byte except the response's id and the model's n
     assert.equal(kindOf(body), "malformed");
 });
 
+test("an answer has the counts that clients read without a check", () => {
+  const cached = { cached_tokens: 2, image_tokens: 1 };
+  const reasoning = { reasoning_tokens: 0 };
+  const counted = { input_tokens: 3, output_tokens: 4, total_tokens: 7 };
+  const plain = { ...counted, input_tokens_details: { cached_tokens: 0 }, output_tokens_details: reasoning };
+  const shownUsage = (usage: unknown) => {
+    const response = { id: "r", status: "completed", output: [], usage };
+    const delta = typedEvent("response.output_text.delta", { delta: "four tokens of text" });
+    const { text } = relayed(Buffer.from(delta + typedEvent("response.completed", { response })));
+    const streamed = JSON.parse(text.trim().split("\ndata: ").at(-1) as string).response.usage;
+    const whole = verbatim.answer(Buffer.from(JSON.stringify(response)), { id: "abc123", model: "mine" });
+    assert.ok(whole.kind === "answer");
+    return [streamed, JSON.parse(whole.body.toString()).usage];
+  };
+  for (const [usage, expected] of [
+    // https://github.com/smallmain/vscode-unify-chat-provider/issues/275
+    [counted, plain],
+    [{ ...counted, input_tokens_details: null }, plain],
+    [
+      { ...counted, input_tokens_details: cached },
+      { ...plain, input_tokens_details: cached },
+    ],
+    [
+      { ...counted, input_tokens_details: {}, output_tokens_details: reasoning, other: 1 },
+      { ...plain, other: 1 },
+    ],
+    [plain, plain],
+  ])
+    assert.deepEqual(shownUsage(usage), [expected, expected]);
+  // https://github.com/router-for-me/CLIProxyAPI/issues/1681
+  for (const none of [undefined, null]) {
+    const [streamed, whole] = shownUsage(none);
+    assert.deepEqual([streamed.input_tokens, streamed.total_tokens > 0, whole], [0, true, none]);
+    assert.deepEqual(streamed.output_tokens_details, reasoning);
+  }
+});
+
 test("an answer says what the gateway stores of it, in place of what the upstream says or beside it", () => {
   const storage = { store: true, previous_response_id: "resp_before", conversation: { id: "conv_1" } };
   const identity = { id: "abc123", model: "mine", storage };
   const shown =
-    '{"id":"resp_abc123","store":true,"output":[{"id":"m","store":0}],"\\u0073tore":true,"model":"mine","previous_response_id":"resp_before","conversation":{"id":"conv_1"}}';
-  const upstreamBody = '{"id":7,"store":false,"output":[{"id":"m","store":0}],"\\u0073tore":null}';
+    '{"id":"resp_abc123","store":true,"output":[{"id":"m","store":0}],"\\u0073tore":true,"usage":{"input_tokens_details":{"cached_tokens":0},"output_tokens_details":{"reasoning_tokens":0}},"model":"mine","previous_response_id":"resp_before","conversation":{"id":"conv_1"}}';
+  const upstreamBody =
+    '{"id":7,"store":false,"output":[{"id":"m","store":0}],"\\u0073tore":null,"usage":{"input_tokens_details":{"cached_tokens":0},"output_tokens_details":{"reasoning_tokens":0}}}';
   const whole = verbatim.answer(Buffer.from(upstreamBody), identity);
   assert.equal(whole.kind === "answer" && whole.body.toString(), shown);
   const stream = verbatim.stream(Buffer.from("{}"), "sse", identity);
