@@ -271,9 +271,10 @@ export function encodeItems(
   const takesText = (name: string) => toolNamed(tools, name)?.takesText === true;
   const items: object[] = [];
   for (const { role, parts } of turns) {
-    let content: object[] = [];
+    let content: JsonObject[] = [];
     const close = () => {
-      if (content.length > 0) items.push({ type: "message", role: role === "system" ? "developer" : role, content });
+      const speaker = role === "system" ? "developer" : role;
+      if (content.length > 0) items.push({ type: "message", role: speaker, content: contentOf(content) });
       content = [];
     };
     for (const part of parts) {
@@ -291,6 +292,14 @@ export function encodeItems(
   }
   return items;
 }
+
+/**
+ * Texts of the assistant are one text: in parts, strict servers require an id and a status of their
+ * message (https://github.com/openai/codex/issues/12669) and annotations of each
+ * (https://github.com/BerriAI/litellm/issues/35213).
+ */
+const contentOf = (parts: readonly JsonObject[]) =>
+  parts.every(({ type }) => type === "output_text") ? parts.map(({ text }) => text).join("") : parts;
 
 /**
  * The item of a part that is not in a message; undefined for reasoning of another dialect, which
@@ -345,7 +354,7 @@ function outputOf({ content: inner, isError, cache }: ResultPart, marks: ModelTr
 }
 
 /** Breakpoints are for what the model reads, not for what it wrote. */
-const encodePart = (part: Part, role: Message["role"], marks: ModelTraits["cacheMarks"]): object => ({
+const encodePart = (part: Part, role: Message["role"], marks: ModelTraits["cacheMarks"]): JsonObject => ({
   ...unmarkedPart(part, role),
   ...(role !== "assistant" && marks === "breakpoint" && markFor(part, marks)),
 });
@@ -353,7 +362,9 @@ const encodePart = (part: Part, role: Message["role"], marks: ModelTraits["cache
 function unmarkedPart(part: Part, role: Message["role"]): object {
   switch (part.kind) {
     case "text":
-      return { type: role === "assistant" ? "output_text" : "input_text", text: part.text };
+      return role === "assistant"
+        ? { type: "output_text", text: part.text, annotations: [] }
+        : { type: "input_text", text: part.text };
     case "refusal":
       return { type: "refusal", refusal: part.text };
     case "image":

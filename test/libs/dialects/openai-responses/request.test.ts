@@ -682,6 +682,25 @@ test("tools are marked strict if they fit, free text uses custom tools, and a ch
   });
 });
 
+test("what the assistant said has a form that strict servers take", () => {
+  const text = (value: string): Part => ({ kind: "text", text: value, path: "p" });
+  const refusal: Part = { kind: "refusal", text: "no", path: "p" };
+  for (const [parts, content] of [
+    [[text("a")], "a"],
+    [[text("a"), text("b")], "ab"],
+    [
+      [text("a"), refusal],
+      [
+        { type: "output_text", text: "a", annotations: [] },
+        { type: "refusal", refusal: "no" },
+      ],
+    ],
+  ] as [Part[], unknown][]) {
+    const messages: Message[] = [{ role: "assistant", parts, path: "p" }];
+    assert.deepEqual(wireOf(requestOf({ messages })).input, [{ type: "message", role: "assistant", content }]);
+  }
+});
+
 test("turns become items: foreign and unsigned reasoning is left out, errors are marked, long ids are shortened consistently", () => {
   const path = "p";
   const id = "x".repeat(100);
@@ -718,7 +737,7 @@ test("turns become items: foreign and unsigned reasoning is left out, errors are
     },
   ];
   const [message, call, result, question] = wireOf(requestOf({ messages })).input as Record<string, unknown>[];
-  assert.deepEqual(message, { type: "message", role: "assistant", content: [{ type: "output_text", text: "Wait." }] });
+  assert.deepEqual(message, { type: "message", role: "assistant", content: "Wait." });
   assert.deepEqual(call, { type: "function_call", call_id: call?.call_id, name: "gone", arguments: "{}" });
   assert.deepEqual(result, { type: "function_call_output", call_id: call?.call_id, output: "Error: lost" });
   assert.equal(String(call?.call_id).length, 64);
