@@ -126,6 +126,11 @@ const rules: readonly Rule[] = [
     words:
       /(?:unknown variant|input tag|invalid value:|tool[ _]types?:?) [`'"]?(?:namespace|custom|tool_search|local_shell|shell|apply_patch|web_search|image_generation)\b|tool_?[ _]type\S{0,3} [`'"]?(?:namespace|custom|tool_search)\b|type['"`]? of tool must be ['"`]?function|only `type:"function"` tools|(?:input|item) type:? [`'"]?(?:additional_tools|agent_message|custom_tool_call|tool_search_)|untagged enum modelinput/i,
   },
+  {
+    // Messages of the assistant in Responses, as Codex sends them.
+    repair: { kind: "history", isLasting: true },
+    words: /required property 'annotations' is missing|'loc': \('body', 'input', 'str'\)/i,
+  },
   { repair: { kind: "format" }, words: /output_(?:config\.)?format: extra inputs/i },
   {
     repair: { kind: "schemas" },

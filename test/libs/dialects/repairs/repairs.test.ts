@@ -15,6 +15,13 @@ type Plain = Exclude<Repair, { kind: "omit" }>["kind"];
 
 /** Real messages, each with the place where it was reported or documented. */
 const refusals: readonly [Exclude<Repair, { kind: "omit" }>["kind"] | undefined, number, string | object, string][] = [
+  ["history", 400, "Required property 'annotations' is missing", "github.com/BerriAI/litellm/issues/35213"],
+  [
+    "history",
+    400,
+    "240 validation errors:\n  {'type': 'string_type', 'loc': ('body', 'input', 'str'), 'msg': 'Input should be a valid string', 'input': [{'role': 'user'}]}\n  {'type': 'missing'}",
+    "github.com/MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark/issues/138",
+  ],
   [
     "history",
     400,
