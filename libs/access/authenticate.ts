@@ -3,7 +3,6 @@ import { credentialsMax, hashesMax } from "./bounds.ts";
 import { hashOf, looksLikeKey } from "./key.ts";
 import { type KeyRecord, stateOf } from "./record.ts";
 
-/** A refusal does not distinguish missing, malformed, unknown, expired and revoked keys. */
 export type Authentication = { kind: "admitted"; record: KeyRecord; apiKey: string } | { kind: "refused" };
 
 /** The hashes of those among the credentials that may be keys. */

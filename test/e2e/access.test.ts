@@ -52,7 +52,9 @@ const chatBody = JSON.stringify({ model: "alpha", messages: [{ role: "user", con
 
 const live = gateway.key;
 const revoked = await keyWith({ revokedAt: Date.now() - 1_000 });
-const expired = await keyWith({ expiresAt: Date.now() - 1_000 });
+const disabled = await keyWith({ disabledAt: Date.now() - 1_000 });
+const expiresAt = Date.now() - 1_000;
+const expired = await keyWith({ expiresAt });
 const otherDigit = (character: string | undefined) => (character === "0" ? "1" : "0");
 const mistyped = live.slice(0, -1) + otherDigit(live.at(-1));
 
@@ -134,8 +136,6 @@ const wrong: [string, string][] = [
   ["too long", `${live}0`],
   ["huge", "a".repeat(20_000)],
   ["unknown", createKey().key],
-  ["revoked", revoked],
-  ["expired", expired],
   ["its hash", hashOf(live)],
 ];
 
@@ -190,7 +190,7 @@ const geminiError = (code: number, status: string, message: string, details?: ob
   error: { code, message, status, ...(details && { details }) },
 });
 
-test("malformed, unknown, expired and revoked keys get the same response, byte for byte, on every path", async () => {
+test("malformed and unknown keys get the same response, byte for byte, on every path", async () => {
   const answer = await onlyAnswerTo(
     wrong.map(([name, key]) => [name, bearer(key)]),
     401,
@@ -199,6 +199,28 @@ test("malformed, unknown, expired and revoked keys get the same response, byte f
   assert.deepEqual(JSON.parse(answer), openaiError(wrongKey, "invalid_api_key"));
   const head = await fetch(`${gateway.url}/v1/models`, { method: "HEAD", headers: bearer(revoked) });
   assert.equal(head.status, 401);
+});
+
+test("a key that was valid once is told why it is no longer, with the status and the code of a wrong one", async () => {
+  const other = "Use another key of this gateway.";
+  const ends: [key: string, end: string][] = [
+    [expired, `it expired at ${new Date(expiresAt).toISOString()}. ${other}`],
+    [revoked, `it was revoked. ${other}`],
+    [disabled, "its account is disabled. An operator of this gateway can enable it."],
+  ];
+  for (const [key, end] of ends) {
+    const message = `Incorrect API key provided: ${end}`;
+    const answerAt = async (status: number, path: string, headers: Record<string, string>) =>
+      JSON.parse(await onlyAnswerTo([[end, headers]], status, [["POST", path]]));
+    assert.deepEqual(await answerAt(401, "/v1/chat/completions", bearer(key)), openaiError(message, "invalid_api_key"));
+    assert.deepEqual(await answerAt(401, "/v1/messages", { "x-api-key": key }), anthropicError(message));
+    const google = await answerAt(400, "/v1beta/models/alpha:generateContent", { "x-goog-api-key": key });
+    assert.equal(google.error.message, `API key not valid. ${message}`);
+    assert.equal(google.error.details[0].reason, "API_KEY_INVALID");
+    // A vendor's key beside it says nothing.
+    const both = { "x-api-key": key, authorization: "Bearer sk-proj-abcdefghijklmnopqrstuvwxyz0123456789" };
+    assert.deepEqual(await answerAt(401, "/v1/messages", both), anthropicError(message));
+  }
 });
 
 test("a request without a key gets the same response on every path, whatever it has in other places", async () => {

@@ -1,6 +1,7 @@
 /** The ingress's own failures, and the mapping of Fastify's errors to failures. */
 import type { ServerResponse } from "node:http";
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { type KeyRecord, type KeyState, stateOf } from "#access/record.ts";
 import { type Failure, internalFailure } from "#dialects/errors.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { invalidFieldOf, type ValidationFault } from "#dialects/request-schema/invalid-field.ts";
@@ -25,6 +26,21 @@ export const invalidKey: Failure = { code: "invalid_key", message: `Incorrect AP
 
 /** For Google's clients, to whom a bearer token is no API key. */
 export const invalidToken: Failure = { ...invalidKey, code: "invalid_token" };
+
+const otherKey = "Use another key of this gateway.";
+
+/** For a key that was valid once. Only its holder can send it, so it is told what happened. */
+const endOfKey: Record<KeyState, (record: KeyRecord) => string> = {
+  live: () => "it was not valid a moment ago. Send the request again.",
+  expired: ({ expiresAt = 0 }) => `it expired at ${new Date(expiresAt).toISOString()}. ${otherKey}`,
+  revoked: () => `it was revoked. ${otherKey}`,
+  disabled: () => "its account is disabled. An operator of this gateway can enable it.",
+};
+
+export const endedKey = (record: KeyRecord, now: number): Failure => ({
+  ...invalidKey,
+  message: `Incorrect API key provided: ${endOfKey[stateOf(record, now)](record)}`,
+});
 
 export const addressNotAllowed = (address: string): Failure => ({
   code: "address_not_allowed",

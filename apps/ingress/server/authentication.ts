@@ -11,7 +11,7 @@ import type { Failure } from "#dialects/errors.ts";
 import { callerOf, TokenBuckets } from "#service/token-buckets.ts";
 import { callersLookedUpMax, lookUps, lookUpsOfCaller } from "../common/bounds.ts";
 import { dialectOf } from "../common/endpoints.ts";
-import { invalidKey, invalidToken, missingKey, redisIsAway } from "../common/failures.ts";
+import { endedKey, invalidKey, invalidToken, missingKey, redisIsAway } from "../common/failures.ts";
 
 /** The records of keys by the hash of the key. */
 export interface KeyDirectory {
@@ -53,12 +53,18 @@ export function authenticateCaller(
   return true;
 }
 
-/** The failure of a request whose credentials name no caller. */
-export function unidentified({ headers, url }: Pick<FastifyRequest, "headers" | "url">): Failure {
-  const { length } = credentialsOf(headers, url);
-  if (length === 0) return missingKey;
-  const isToken = length === 1 && bearerPattern.test(headers.authorization ?? "");
-  return isToken && dialectOf(url, headers) === "gemini" ? invalidToken : invalidKey;
+/** The failure of a request whose credentials name no caller at `now` (epoch milliseconds). */
+export function unidentified(
+  { headers, url }: Pick<FastifyRequest, "headers" | "url">,
+  keys: Pick<KeyDirectory, "find">,
+  now: number,
+): Failure {
+  const credentials = credentialsOf(headers, url);
+  if (credentials.length === 0) return missingKey;
+  const [record] = hashesOf(credentials).flatMap((hash) => keys.find(hash) ?? []);
+  const failure = record === undefined ? invalidKey : endedKey(record, now);
+  const isToken = credentials.length === 1 && bearerPattern.test(headers.authorization ?? "");
+  return isToken && dialectOf(url, headers) === "gemini" ? { ...failure, code: invalidToken.code } : failure;
 }
 
 /** Finds keys that are not known here yet. */

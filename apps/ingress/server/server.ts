@@ -147,7 +147,10 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     if (hasUnknownCoding(request)) throw new Refusal(unknownCoding);
     const enter = (isIdentified: boolean | undefined) => {
       // A batch stops at a 401, which is that of the token of its caller in each dialect.
-      if (isIdentified !== true) throw new Refusal(isBatchLine(request) ? invalidToken : unidentified(request));
+      if (isIdentified !== true)
+        throw new Refusal(
+          isBatchLine(request) ? invalidToken : unidentified(request, options.keys, options.clock.epoch()),
+        );
       openClaims(options, request, reply);
       cors.check(request);
       options.trials.open(request, options.clock.epoch());

@@ -20,7 +20,7 @@ import { steeringBytesMax, unreadAnswersMax } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import type { IngressConfig } from "../common/config.ts";
 import { responses } from "../common/endpoints.ts";
-import { invalidKey, tooLarge } from "../common/failures.ts";
+import { tooLarge } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
 import { invalidRequest, Refusal, type Result, refusalOf, valueOrThrow } from "../common/refusal.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
@@ -28,7 +28,7 @@ import { readJson } from "../request/body.ts";
 import { type BodyReader, isReadAtOnce } from "../request/body-reader.ts";
 import { bodyOf, type CallerFrame, frameOf, itemsOf, socketFailure, turnOf } from "../request/socket-frame.ts";
 import { type SocketPort, SocketResponse, TurnFormat, type TurnPort } from "../response/socket-response.ts";
-import { authenticateCaller, type KeyDirectory } from "../server/authentication.ts";
+import { authenticateCaller, type KeyDirectory, unidentified } from "../server/authentication.ts";
 import type { RequestBodies } from "../server/request-bodies.ts";
 import { callerLeftStatus } from "../server/server.ts";
 import { type ResolvedBody, type Storing, storageOf } from "../stored/storing.ts";
@@ -137,7 +137,8 @@ export class Turns {
     const { keys, clock } = this.#options;
     const request = this.#request;
     // The key may have been revoked since the connection was opened.
-    if (!authenticateCaller(keys, clock.epoch(), request)) throw new Refusal(invalidKey);
+    const now = clock.epoch();
+    if (!authenticateCaller(keys, now, request)) throw new Refusal(unidentified(request, keys, now));
     const { previousId, generates } = valueOrThrow(turnOf(frame));
     const before = previousId === undefined ? undefined : this.#conversation.upTo(previousId);
     const items = [...(before ?? []), itemsOf(frame)];
