@@ -497,6 +497,22 @@ test("limits of a model count over an account's keys and both ingresses, for an 
   assert.match(await messageOf(ofPrefix), /^The model "free\*" /);
 });
 
+test("a caller is told that tags of its request are left out", async () => {
+  for (const stream of [false, true])
+    for (const [count, warning] of [
+      [10, null],
+      [11, /^Tags of this request are left out/],
+    ] as const) {
+      const tags = Array.from({ length: count }, (_, index) => `t${index}`).join();
+      const response = await gateway.post({ model: "fast", stream, messages }, { headers: { "x-sluice-tags": tags } });
+      await response.text();
+      assert.equal(response.status, 200);
+      const header = response.headers.get("x-sluice-warning");
+      if (warning === null) assert.equal(header, null);
+      else assert.match(header ?? "", warning);
+    }
+});
+
 test("limits of a tag count over an account's keys and both ingresses, for tags of keys, headers and bodies", async () => {
   const account = "tagging";
   const tagged = await gateway.createKey("tagged", { account, tags: ["search"] });

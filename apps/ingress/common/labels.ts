@@ -4,10 +4,11 @@
  */
 import { isUtf8 } from "node:buffer";
 import type { IncomingHttpHeaders } from "node:http";
-import { tagsMax } from "#access/bounds.ts";
+import { tagLengthMax, tagsMax } from "#access/bounds.ts";
 import type { KeyRecord } from "#access/record.ts";
-import { tagsIn } from "#access/tags.ts";
+import { type NamedTags, tagsIn } from "#access/tags.ts";
 import { tierOf } from "#dialects/neutral/service-tier.ts";
+import { warningHeaderOf } from "#operations/exchange.ts";
 import { objectOf } from "#wire/json/parse.ts";
 import { userLengthMax } from "./bounds.ts";
 
@@ -17,6 +18,8 @@ export interface Labels {
   readonly user: string | null;
   readonly session: string | null;
   readonly tags: readonly string[];
+  /** Some of its tags are left out. */
+  readonly hasCutTags?: boolean;
   /** Its caller lets it wait for capacity that is left over: `flex`, as OpenAI or Gemini has it. */
   readonly isFlex?: boolean;
 }
@@ -25,6 +28,11 @@ const none: readonly string[] = [];
 export const noLabels: Labels = { user: null, session: null, tags: none };
 /** A usage record has no more. */
 const recordTagsMax = 2 * tagsMax;
+
+/** Tells callers that tags are left out. */
+export const cutTagsHeader = warningHeaderOf([
+  `Tags of this request are left out or cut: header and body may have ${tagsMax} each, ${recordTagsMax} with those of the key, of ${tagLengthMax} characters.`,
+]);
 
 /** Longer names of sessions are ignored. */
 const sessionLengthMax = 255;
@@ -71,30 +79,30 @@ export function labelsOf(key: Pick<KeyRecord, "tags">, headers: IncomingHttpHead
   const { "x-sluice-tags": tagsHeader, "x-sluice-user": named } = headers;
   const user = typeof named === "string" && named !== "" ? headerTextOf(named) : body && userIn(body);
   const own = key.tags ?? none;
-  const added = [
-    ...(typeof tagsHeader === "string" ? tagsIn(headerTextOf(tagsHeader)) : none),
-    ...(body === undefined ? none : tagsInBody(body)),
+  const added: NamedTags[] = [
+    ...(typeof tagsHeader === "string" ? [tagsIn(headerTextOf(tagsHeader))] : []),
+    ...(body === undefined ? [] : tagsInBody(body)),
   ];
+  const tags = added.length === 0 ? own : [...new Set([own, ...added.map((named) => named.tags)].flat())];
   return {
     user: user?.slice(0, userLengthMax) ?? null,
     session: sessionNameOf(headers, body) ?? null,
-    tags: added.length === 0 ? own : [...new Set([...own, ...added])].slice(0, recordTagsMax),
+    tags: tags.length > recordTagsMax ? tags.slice(0, recordTagsMax) : tags,
+    ...((tags.length > recordTagsMax || added.some(({ isCut }) => isCut)) && { hasCutTags: true }),
     ...(body !== undefined && tierOf(body.service_tier ?? body.serviceTier) === "flex" && { isFlex: true }),
   };
 }
 
 /** OpenAI's metadata are texts; other gateways have lists of tags there. */
-function tagsInBody({ metadata }: Body): readonly string[] {
+function tagsInBody({ metadata }: Body): NamedTags[] {
   const { tags } = objectOf(metadata);
-  if (typeof tags === "string") return tagsIn(tags);
-  return Array.isArray(tags)
-    ? tagsIn(
-        tags
-          .slice(0, tagsMax)
-          .filter((tag) => typeof tag === "string")
-          .join(","),
-      )
-    : none;
+  const text = Array.isArray(tags)
+    ? tags
+        .slice(0, tagsMax + 1)
+        .filter((tag) => typeof tag === "string")
+        .join(",")
+    : tags;
+  return typeof text === "string" ? [tagsIn(text)] : [];
 }
 
 /** Node reads a header's bytes as Latin-1. They are UTF-8 where they are valid as such. */

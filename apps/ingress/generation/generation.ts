@@ -12,6 +12,7 @@ import type { Clock } from "#service/clock.ts";
 import type { Admitted, GenerationRequest } from "../admission/generation-request.ts";
 import type { LimitsReservation } from "../admission/rate-limits.ts";
 import type { Capacity, Claim } from "../common/capacity.ts";
+import { cutTagsHeader } from "../common/labels.ts";
 import { type AnswerListener, GenerationResponse } from "../response/generation-response.ts";
 import type { AnswerResponse } from "../response/response.ts";
 import { noBytes } from "../server/request-bodies.ts";
@@ -163,7 +164,7 @@ export class Generation {
         framing,
         model: model.id,
         requestId,
-        headers,
+        headers: request.labels.hasCutTags === true ? { ...headers, ...cutTagsHeader } : headers,
         resumed: model.resume === true,
         deliveredClaim: bodyBytes.claim(caller.id),
         bufferClaim: answerBytes.claim(caller.id),

@@ -7,6 +7,8 @@ const claudeCode = (more: object) => ({
   metadata: { user_id: JSON.stringify({ device_id: "0f", session_id: "5e2b", ...more }) },
 });
 
+const tagsOf = (prefix: string, count: number) => Array.from({ length: count }, (_, index) => `${prefix}${index}`);
+
 const cases: [name: string, headers: Record<string, string>, body: object | undefined, labels: object][] = [
   ["nothing", {}, {}, {}],
   ["no body", {}, undefined, {}],
@@ -64,8 +66,30 @@ const cases: [name: string, headers: Record<string, string>, body: object | unde
         ...Array.from({ length: 10 }, (_, index) => `h${index}`),
         ...Array.from({ length: 9 }, (_, index) => `${index}`.padEnd(60, "x")),
       ],
+      hasCutTags: true,
     },
   ],
+  ...(
+    [
+      ["ten tags in the header", { "x-sluice-tags": tagsOf("h", 10).join() }, {}, tagsOf("h", 10), false],
+      ["eleven tags in the header", { "x-sluice-tags": tagsOf("h", 11).join() }, {}, tagsOf("h", 10), true],
+      ["eleven tags in a text", {}, { metadata: { tags: tagsOf("b", 11).join() } }, tagsOf("b", 10), true],
+      ["eleven tags in a list", {}, { metadata: { tags: tagsOf("b", 11) } }, tagsOf("b", 10), true],
+      ["a long tag", { "x-sluice-tags": "x".repeat(61) }, {}, ["x".repeat(60)], true],
+      [
+        "more than twenty with those of the key",
+        { "x-sluice-tags": tagsOf("h", 10).join() },
+        { metadata: { tags: tagsOf("b", 10) } },
+        [...tagsOf("h", 10), ...tagsOf("b", 9)],
+        true,
+      ],
+    ] as const
+  ).map(([name, headers, body, tags, isCut]): (typeof cases)[number] => [
+    name,
+    headers,
+    body,
+    { tags: ["own", ...tags], ...(isCut && { hasCutTags: true }) },
+  ]),
 ];
 
 for (const [name, headers, body, labels] of cases)
