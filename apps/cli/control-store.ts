@@ -18,10 +18,17 @@ export function controlStore(api: ApiAddress): KeyStore {
       throw expected(error, api);
     })) as typeof callOperation;
   return {
-    async create({ name, group, account = defaultAccount, ...fields }) {
+    async create({ name, group, account = defaultAccount, limits = {}, ...fields }) {
       await ensureAccount(api, account);
+      const ownLimits = Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== null));
       const { key, ...created } = await call(api, "createKey", {
-        body: { account, name, group, ...settingsOf(fields, {}) },
+        body: {
+          account,
+          name,
+          group,
+          ...settingsOf(fields),
+          ...(Object.keys(ownLimits).length > 0 && { limits: ownLimits }),
+        },
       });
       return { key, record: recordOf(created) };
     },
@@ -39,10 +46,10 @@ export function controlStore(api: ApiAddress): KeyStore {
     async revoke(id) {
       return recordOf(await call(api, "revokeKey", { params: { key: id } }));
     },
-    async update(id, { account, ...fields }) {
+    async update(id, { account, limits, ...fields }) {
       if (account !== undefined) throw new CommandFault("the account of a key cannot be changed");
-      const { limits } = await call(api, "getKey", { params: { key: id } });
-      return recordOf(await call(api, "updateKey", { params: { key: id }, body: settingsOf(fields, limits ?? {}) }));
+      const body = { ...settingsOf(fields), ...(limits && { limits }) };
+      return recordOf(await call(api, "updateKey", { params: { key: id }, body }));
     },
     async rotate(id, overlapMs) {
       const body = { overlapSeconds: Math.round(overlapMs / 1_000) };
@@ -69,18 +76,11 @@ function expected(error: unknown, { url }: ApiAddress): unknown {
   return code === "ECONNREFUSED" || code === "ENOTFOUND" ? new CommandFault(`no control at ${url}: ${code}`) : error;
 }
 
-/**
- * The fields as the API takes them. Limits replace those before as a whole, so `before` has those
- * that stay.
- */
-function settingsOf({ expiresAt, limits, tags, ...fields }: KeyFields, before: NonNullable<ApiKey["limits"]>) {
-  const merged = Object.fromEntries(
-    Object.entries({ ...before, ...limits }).filter(([, value]) => value !== null),
-  ) as NonNullable<ApiKey["limits"]>;
+/** The fields as the API takes them, apart from limits. */
+function settingsOf({ expiresAt, tags, ...fields }: Omit<KeyFields, "limits">) {
   return {
     ...fields,
     ...(expiresAt !== undefined && { expiresAt: expiresAt === null ? null : new Date(expiresAt).toISOString() }),
-    ...(limits !== undefined && { limits: Object.keys(merged).length > 0 ? merged : null }),
     ...(tags !== undefined && { tags: tags ?? [] }),
   };
 }

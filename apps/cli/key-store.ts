@@ -1,5 +1,5 @@
 /** The place of the keys that `sluice keys` reads and changes: control, or without one Redis. */
-import type { Limits } from "#access/limits.ts";
+import type { LimitsChange } from "#access/limits.ts";
 import type { PriorityName } from "#access/priority.ts";
 import type { KeyRecord } from "#access/record.ts";
 
@@ -15,7 +15,7 @@ export interface KeyFields {
   addresses?: string[] | null;
   tags?: string[] | null;
   priority?: PriorityName | null;
-  limits?: { readonly [Name in keyof Limits]: Limits[Name] | null };
+  limits?: LimitsChange;
 }
 
 export interface NewKey {

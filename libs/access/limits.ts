@@ -135,6 +135,9 @@ export const limitsSchema = (options: Type.TObjectOptions) =>
 
 export type Limits = Readonly<Type.Static<ReturnType<typeof limitsSchema>>>;
 
+/** A limit that is absent stays, and null removes it. */
+export type LimitsChange = { readonly [Name in keyof Limits]: Limits[Name] | null };
+
 export const hasLimit = (limits: Limits): boolean => limitNames.some((name) => limits[name] !== undefined);
 
 /** How long a request over this limit may wait for its turn; undefined if it is refused at once. */

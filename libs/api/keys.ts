@@ -1,7 +1,7 @@
 /** Operations on the API keys of accounts. */
 import Type from "typebox";
 import { addressesMax, tagLengthMax, tagsMax } from "#access/bounds.ts";
-import { limitNames, limitScopes, limitsSchema } from "#access/limits.ts";
+import { type LimitsChange, limitNames, limitScopes, limitsSchema } from "#access/limits.ts";
 import { originForm, originsMax } from "#access/origins.ts";
 import { priorityNames } from "#access/priority.ts";
 import {
@@ -30,6 +30,12 @@ const list = (itemLengthMax: number, itemsMax: number, description: string) =>
   Type.Array(Type.String({ minLength: 1, maxLength: itemLengthMax }), { maxItems: itemsMax, description });
 
 const limits = limitsSchema({ ...strict, description: "Each overrides the limit of its group's keys." });
+const limitsChange = Type.Unsafe<LimitsChange>(
+  Type.Object(
+    Object.fromEntries(Object.entries(limits.properties).map(([name, limit]) => [name, Type.Optional(orNull(limit))])),
+    { ...strict, description: "A limit that is absent stays, and null removes it." },
+  ),
+);
 
 /** The settings of a key, which people decide. */
 const settings = {
@@ -156,7 +162,7 @@ export const keyOperations = {
     summary: "Changes a key. Every ingress follows within a second.",
     access: "member",
     params,
-    body: changeOf(settings),
+    body: changeOf({ ...settings, limits: orNull(limitsChange) }),
     answer: key,
   },
   rotateKey: {

@@ -208,9 +208,44 @@ onPostgres(
 
     const free = `/keys/${(await create(member, "default", high)).body.id}`;
     assertRefused(await call(member, "PATCH", free, { group: "narrow" }), "requestsPerMinute", 60);
-    assert.equal((await call(member, "PATCH", free, { group: "narrow", limits: { budgetPerDay: 1 } })).status, 200);
+    assertRefused(
+      await call(member, "PATCH", free, { group: "narrow", limits: { budgetPerDay: 2 } }),
+      "requestsPerMinute",
+      60,
+    );
+    const narrowed = { group: "narrow", limits: { requestsPerMinute: null } };
+    assert.equal((await call(member, "PATCH", free, narrowed)).status, 200);
   },
 );
+
+onPostgres("a change of a key's limits leaves those alone that it does not name", async (database) => {
+  await using api = await startApi(database);
+  const account = await newAccount(api);
+  const before = { requestsPerMinute: 5, budgetPerDay: 2.5, onLimit: "wait", waitMs: 100 };
+  for (const [limits, after] of [
+    [{ budgetPerMonth: 50 }, { ...before, budgetPerMonth: 50 }],
+    [{ requestsPerMinute: 6 }, { ...before, requestsPerMinute: 6 }],
+    [{ budgetPerDay: null }, { requestsPerMinute: 5, onLimit: "wait", waitMs: 100 }],
+    [{ tokensPerMinute: null }, before],
+    [
+      { onLimit: null, waitMs: null },
+      { requestsPerMinute: 5, budgetPerDay: 2.5 },
+    ],
+    [{}, before],
+    [undefined, before],
+    [null, null],
+    [{ requestsPerMinute: null, budgetPerDay: null, onLimit: null, waitMs: null }, null],
+  ]) {
+    const created = await api.call(operator, "POST", "/keys", { account, name: "n", group: "default", limits: before });
+    const change = { name: "m", limits };
+    const { status, body, text } = await api.call(operator, "PATCH", `/keys/${created.body.id}`, change);
+    assert.deepEqual([status, body.limits], [200, after], text);
+    assert.deepEqual((await recordOf(api, created.body.id))?.limits, after ?? undefined);
+    const wrong = await api.call(operator, "PATCH", `/keys/${created.body.id}`, { limits: { requestsPerMinute: 0 } });
+    assert.deepEqual([wrong.status, wrong.body.field], [400, "limits.requestsPerMinute"]);
+    assert.match(wrong.body.detail, /1/);
+  }
+});
 
 onPostgres("a member gives keys no priority above their group's; what an operator gave stays", async (database) => {
   await using api = await startApi(database);

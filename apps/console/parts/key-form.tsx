@@ -20,6 +20,8 @@ export interface KeyFormProps {
 
 const priorities = ["interactive", "normal", "background"] as const;
 const excesses = ["refuse", "wait"] as const;
+/** Removes every limit in a change. */
+const noLimits = Object.fromEntries([...limitNames, ...excessNames].map((name) => [name, null]));
 const lists = ["models", "addresses", "origins", "tags"] as const;
 
 const valuesOf = (key: KeyFormProps["of"]) => ({
@@ -50,7 +52,10 @@ export function KeyForm({ of, etag, onClose, onCreated }: KeyFormProps) {
     const body = settingsOf({ ...values, group: values.group || defaultGroup });
     if (of === undefined)
       onCreated?.(await call("createKey", { body: { account: account || defaultAccount, ...body } }));
-    else await call("updateKey", { params: { key: of.id }, body }, { ifMatch: etag });
+    else {
+      const limits = { ...noLimits, ...body.limits };
+      await call("updateKey", { params: { key: of.id }, body: { ...body, limits } }, { ifMatch: etag });
+    }
   };
   return (
     <FormDialog

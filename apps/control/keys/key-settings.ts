@@ -1,5 +1,5 @@
 /** Checks what people decide about a key, and turns it into columns. */
-import { limitRows } from "#access/limits.ts";
+import { type Limits, limitRows } from "#access/limits.ts";
 import { type PriorityName, priorityNames } from "#access/priority.ts";
 import type { keyOperations } from "#api/keys.ts";
 import type { InputOf } from "#api/operation.ts";
@@ -10,8 +10,16 @@ import type { Actor } from "../api/actor.ts";
 import { Fault } from "../api/faults.ts";
 import type { FullRow } from "./key-rows.ts";
 
+type KeyChange = InputOf<(typeof keyOperations)["updateKey"]>["body"];
 /** An absent setting stays as it is. */
-export type KeySettings = InputOf<(typeof keyOperations)["updateKey"]>["body"];
+export type KeySettings = Omit<KeyChange, "limits"> & { limits?: Limits | null };
+
+/** The settings of a change, with those limits of `before` that stay. */
+export function changedSettings({ limits, ...settings }: KeyChange, before: Limits | null): KeySettings {
+  if (limits == null) return { ...settings, ...(limits === null && { limits }) };
+  const kept = Object.entries({ ...before, ...limits }).filter(([, limit]) => limit !== null);
+  return { ...settings, limits: kept.length === 0 ? null : Object.fromEntries(kept) };
+}
 
 /** Throws a Fault for a group that the catalogue does not have. */
 export function checkGroup(group: string, { groups }: Pick<Catalogue, "groups">, field: string): void {
@@ -70,7 +78,7 @@ export function checkGrant(
  * and an expiry in the past.
  */
 export function checkSettings(
-  { group, models, addresses, expiresAt }: KeySettings,
+  { group, models, addresses, expiresAt }: Omit<KeySettings, "limits">,
   { groups, declaredModels }: Pick<Catalogue, "groups" | "declaredModels">,
   now: Date,
 ): void {

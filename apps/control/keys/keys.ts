@@ -14,7 +14,7 @@ import type { Database } from "../database/database.ts";
 import { type LimitDeps, standingsOf } from "./key-limits.ts";
 import type { KeyProjection } from "./key-projection.ts";
 import { accountSpendOf, apiKeyOf, describedOf, type FullRow, isInState, keysWithin, usesOf } from "./key-rows.ts";
-import { checkGrant, checkSettings, columnsOf } from "./key-settings.ts";
+import { changedSettings, checkGrant, checkSettings, columnsOf } from "./key-settings.ts";
 
 export interface KeyOptions extends LimitDeps {
   projection: Pick<KeyProjection, "project" | "compare">;
@@ -103,8 +103,9 @@ function changesOf({ catalogue, projection }: KeyOptions): Omit<KeyHandlers, Rea
       checkSettings(body, catalogue(), context.now);
       return changed("updateKey", key, context, (before) => {
         refuseRevoked(before);
-        checkGrant(body, before, catalogue(), context.actor);
-        return Object.keys(body).length > 0 ? columnsOf(body) : undefined;
+        const settings = changedSettings(body, before.limits);
+        checkGrant(settings, before, catalogue(), context.actor);
+        return Object.keys(body).length > 0 ? columnsOf(settings) : undefined;
       });
     },
 
