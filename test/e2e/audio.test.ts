@@ -112,6 +112,22 @@ test("a stream from an upstream that answers in text is the event that ends a tr
   assert.equal((await transcribe("text")).status, 502);
 });
 
+test("a text comes as a text from an upstream that answers in JSON", async () => {
+  for (const [format, answer, text] of [
+    ["text", { text: "hello {there}\n" }, "hello {there}\n"],
+    ["text", { text: "", usage: { type: "duration", seconds: 3 } }, ""],
+    ["text", { status: "ok" }, '{"status":"ok"}'],
+    ["srt", { text: "hello" }, '{"text":"hello"}'],
+    ["json", { text: "hello" }, '{"text":"hello"}'],
+  ] as const) {
+    upstream.answerWith(jsonAnswer(answer));
+    const response = await transcribe(format, "false");
+    assert.deepEqual([response.status, await response.text()], [200, text], format);
+    const type = response.headers.get("content-type")?.split(";")[0];
+    assert.equal(type, format === "json" ? "application/json" : "text/plain");
+  }
+});
+
 test("a flag as Python's clients write it asks for a stream, here and at the upstream", async () => {
   upstream.answerWith(bodyAnswer("hello", "text/plain"));
   const response = await transcribe("text", "True");

@@ -4,7 +4,7 @@
  * https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event
  */
 
-import { isPresent, type JsonObject, objectOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { StreamRelay } from "../codec.ts";
 import type { Produced } from "../neutral/produced.ts";
@@ -42,7 +42,13 @@ export const speechStreamOf = (usage: Usage): StreamRelay =>
   new VerbatimStream(new AudioWatcher("speech.audio.done", usage));
 
 /** A streamed transcript. */
-export const transcriptStreamOf = (): StreamRelay => new VerbatimStream(new AudioWatcher("transcript.text.done"));
+export const transcriptStreamOf = (): StreamRelay => new VerbatimStream(new TranscriptWatcher("transcript.text.done"));
+
+/** An event of a transcript. */
+export function transcriptEventOf(name: "delta" | "done", fields: JsonObject): Buffer {
+  const type = `transcript.text.${name}`;
+  return Buffer.from(`event: ${type}\ndata: ${jsonOf({ type, ...fields })}\n\n`);
+}
 
 /**
  * The upstream's events pass until the one with this type, which is the last. Nothing is estimated
@@ -73,5 +79,39 @@ class AudioWatcher extends Watcher {
     }
     produced.other();
     return { kind: "relay", bytes: eventBytesOf(event, data), content: true };
+  }
+}
+
+/**
+ * vLLM sends a transcript as chunks in the form of chat completions, which become OpenAI's events.
+ * Each part of a long recording ends with a finish reason:
+ * https://github.com/vllm-project/vllm/issues/49116
+ */
+class TranscriptWatcher extends AudioWatcher {
+  #text: string | undefined;
+
+  override get complete(): boolean {
+    return this.#text === undefined && super.complete;
+  }
+
+  override get endsWithDone(): boolean {
+    return this.#text !== undefined;
+  }
+
+  override terminator(): Buffer | undefined {
+    return this.#text === undefined ? undefined : transcriptEventOf("done", { text: this.#text });
+  }
+
+  override look(event: SseEvent, value: JsonObject, produced: Produced): Passing {
+    if (!Array.isArray(value.choices) || isPresent(value.error)) return super.look(event, value, produced);
+    const { prompt_tokens: input, completion_tokens: output } = objectOf(value.usage);
+    if (isPresent(value.usage)) this.usage = plausible(plainUsageOf(tokensOf(input), tokensOf(output)));
+    const { delta, finish_reason: reason } = objectOf(value.choices[0]);
+    const text = textOf(objectOf(delta).content) ?? "";
+    this.#text = (this.#text ?? "") + text;
+    if (value.choices.length > 0) this.finished = isPresent(reason);
+    if (text === "") return { kind: "hidden" };
+    produced.other();
+    return { kind: "relay", bytes: transcriptEventOf("delta", { delta: text }), content: true };
   }
 }

@@ -3,7 +3,7 @@
  * whole or as events.
  */
 
-import { audioUsageOf, transcriptStreamOf } from "#dialects/openai/audio.ts";
+import { audioUsageOf, transcriptEventOf, transcriptStreamOf } from "#dialects/openai/audio.ts";
 import { formOf } from "#wire/form.ts";
 import { openBrace } from "#wire/json/bytes.ts";
 import { type JsonObject, parsedObject } from "#wire/json/parse.ts";
@@ -27,9 +27,7 @@ const textTypes: Partial<Record<TranscriptFormat, string>> = {
 
 /** The event that ends a stream. */
 const doneEventOf = ({ text, logprobs, usage }: JsonObject): Buffer =>
-  Buffer.from(
-    `event: transcript.text.done\ndata: ${JSON.stringify({ type: "transcript.text.done", text, logprobs, usage })}\n\n`,
-  );
+  transcriptEventOf("done", { text, logprobs, usage });
 
 const exchangeOf = (path: string): CallExchange<Context> => ({
   wantedOf: () => "openai-chat",
@@ -50,8 +48,10 @@ const exchangeOf = (path: string): CallExchange<Context> => ({
   read({ format, streams }, bytes) {
     if (textTypes[format] !== undefined) {
       const answer = bytes[0] === openBrace ? parsedObject(bytes) : undefined;
-      // Some servers ignore the format of a stream, and answer in JSON.
-      if (answer === undefined || (!streams && answer.error === undefined))
+      // Some servers ignore the format, and answer in JSON:
+      // https://github.com/vllm-project/vllm/issues/49095
+      const isReadable = streams || (format === "text" && typeof answer?.text === "string");
+      if (answer === undefined || (!isReadable && answer.error === undefined))
         return {
           kind: "answer",
           body: streams ? doneEventOf({ text: bytes.toString("utf8") }) : bytes,
@@ -62,7 +62,7 @@ const exchangeOf = (path: string): CallExchange<Context> => ({
     // An empty text is the transcript of silence.
     if (typeof answer?.text !== "string") return errorIn(answer);
     const usage = audioUsageOf(answer.usage) ?? audioUsageOf({ seconds: Number(answer.duration) });
-    if (!streams) return { kind: "answer", body: bytes, usage };
+    if (!streams) return { kind: "answer", body: format === "text" ? Buffer.from(answer.text) : bytes, usage };
     return { kind: "answer", body: doneEventOf(answer), usage };
   },
 });

@@ -34,6 +34,37 @@ test("a streamed transcript passes unchanged, and only its last event completes 
   assert.equal(read(transcriptStreamOf(), `${delta}data: {"type":"transcript.text.de\n\n`).kind, "failed");
 });
 
+test("a transcript in the chunks of vLLM becomes OpenAI's events", () => {
+  const chunk = (content: string | null, more: object = {}, others: object = {}) =>
+    `data: ${JSON.stringify({ object: "transcription.chunk", choices: [{ delta: { content }, ...more }], ...others })}\n\n`;
+  const counted = { prompt_tokens: 14, completion_tokens: 2, total_tokens: 16 };
+  const end = "data: [DONE]\n\n";
+  const eventsOf = (...texts: string[]) =>
+    [
+      ...texts.map((text) => eventOf({ type: "transcript.text.delta", delta: text })),
+      eventOf({ type: "transcript.text.done", text: texts.join("") }),
+    ].join("");
+  const stop = { finish_reason: "stop" };
+  const usageChunk = `data: ${JSON.stringify({ choices: [], usage: counted })}\n\n`;
+  const ends: [name: string, sent: string, text: string | undefined, usage?: object][] = [
+    ["a text", chunk("hel") + chunk("lo", stop) + end, eventsOf("hel", "lo")],
+    ["its usage behind it", chunk("hi", stop) + usageChunk + end, eventsOf("hi"), plainUsageOf(14, 2)],
+    ["its usage so far", chunk("hi", stop, { usage: counted }) + end, eventsOf("hi"), plainUsageOf(14, 2)],
+    ["two parts", chunk("a", stop) + chunk(" b") + chunk("", stop) + end, eventsOf("a", " b")],
+    ["no reason", chunk("hi") + end, eventsOf("hi")],
+    ["no terminator", chunk("hi", stop), eventsOf("hi")],
+    ["silence", chunk("") + chunk(null, stop) + end, eventsOf()],
+    ["a break", chunk("hi"), undefined],
+    ["a break in the second part", chunk("a", stop) + chunk(" b"), undefined],
+    ["an error", `${chunk("hi")}data: {"error":{"message":"failed"},"choices":[]}\n\n${end}`, undefined],
+  ];
+  for (const [name, sent, text, expected] of ends) {
+    const result = read(transcriptStreamOf(), sent);
+    assert.equal(result.kind, text === undefined ? "failed" : "end", name);
+    if (text !== undefined) assert.deepEqual([result.text, result.usage], [text, expected], name);
+  }
+});
+
 test("silence is a transcript without text", () => {
   const silent = eventOf({ type: "transcript.text.done", text: "" }, false);
   assert.deepEqual(read(transcriptStreamOf(), silent), { text: silent, kind: "end", usage: undefined });
