@@ -44,12 +44,11 @@ export async function geminiImageRequestOf(
       return source === undefined ? partOf(file, place) : remotePartOf(source);
     }),
   );
-  const size = sizeOf(values.size);
   const body = {
     contents: [{ role: "user", parts: [...pictures, { text: String(values.prompt) }] }],
     generationConfig: {
       responseModalities: ["IMAGE"],
-      imageConfig: size && { aspectRatio: size },
+      imageConfig: imageConfigOf(String(values.size ?? "")),
     },
   };
   return { path: pathOf(model, "generateContent"), body: jsonBytesOf(body) };
@@ -68,16 +67,20 @@ async function partOf(file: File, place: number) {
   return { inlineData: { mimeType, data: bytes.toString("base64") } };
 }
 
-/** The nearest aspect ratio that these models support; undefined to let the model choose. */
-function sizeOf(value: unknown): string | undefined {
-  const [, width, height] = /^(\d+)x(\d+)$/.exec(String(value ?? "")) ?? [];
+/**
+ * A size such as `2K`, or the nearest aspect ratio that these models support; undefined to let the
+ * model choose.
+ */
+function imageConfigOf(size: string) {
+  if (/^\dK$/.test(size)) return { imageSize: size };
+  const [, width, height] = /^(\d+)[x*:](\d+)$/i.exec(size) ?? [];
   if (width === undefined || height === undefined || Number(height) === 0) return undefined;
   const wanted = Math.log(Number(width) / Number(height));
   const distanceOf = (ratio: string) => {
     const [across, down] = ratio.split(":").map(Number);
     return Math.abs(Math.log((across as number) / (down as number)) - wanted);
   };
-  return ratios.toSorted((left, right) => distanceOf(left) - distanceOf(right))[0];
+  return { aspectRatio: ratios.toSorted((left, right) => distanceOf(left) - distanceOf(right))[0] };
 }
 
 /**

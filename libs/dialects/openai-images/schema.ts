@@ -19,7 +19,8 @@ const common = {
   model: modelName,
   prompt: Type.String({ minLength: 1, maxLength: 32_000 }),
   n: optionalInteger(1, 10),
-  size: optional(nullable("string", { pattern: "^(auto|[1-9]\\d{0,4}x[1-9]\\d{0,4})$" })),
+  // Other vendors also take `2K`, `16:9`, `1024*1024` or `adaptive`.
+  size: optional(nullable("string", { pattern: "^[\\w.:*-]{1,32}$" })),
   ...optionalTexts("quality", "background", "output_format"),
   output_compression: optionalInteger(0, 100),
   moderation: optionalText,

@@ -34,11 +34,12 @@ export function imageAnswerOf(bytes: Buffer, requestedLooks: Looks): WholeAnswer
   if (error !== undefined && !isNull(bytes, error))
     return { kind: "error", error: upstreamErrorOf(readSpan(bytes, error)) };
   if (data === undefined) return { kind: "malformed" };
-  const pictures = elementSpansOf(bytes.subarray(data.start, data.end)) ?? [];
-  if (
-    pictures.length === 0 ||
-    !pictures.every(({ start, end }) => isPicture(bytes.subarray(data.start + start, data.start + end)))
-  )
+  const list = bytes.subarray(data.start, data.end);
+  const items = (elementSpansOf(list) ?? []).map(({ start, end }) => itemOf(list.subarray(start, end)));
+  const pictures = items.filter((item) => item.hasPicture);
+  const failure = items.find((item) => item.error !== undefined);
+  if (pictures.length === 0 && failure !== undefined) return failedWith(upstreamErrorOf(failure));
+  if (pictures.length === 0 || items.some((item) => !item.hasPicture && item.error === undefined))
     return failedWith(emptyAnswer);
   const [reported, ...looks] = [usage, size, quality].map((span) => span && readSpan(bytes, span));
   const images = generatedImagesOf(pictures.length, { size: looks[0], quality: looks[1] }, requestedLooks);
@@ -48,9 +49,11 @@ export function imageAnswerOf(bytes: Buffer, requestedLooks: Looks): WholeAnswer
 /** How the images of a request shall look. */
 export type Looks = Readonly<Record<"size" | "quality", unknown>>;
 
-function isPicture(bytes: Buffer): boolean {
-  const { b64_json: data, url } = objectSpansOf(bytes, ["b64_json", "url"])?.members ?? {};
-  return [data, url].some((value) => value !== undefined && !isNull(bytes, value));
+/** An image, or in its place the error of one that failed among others (Seedream). */
+function itemOf(bytes: Buffer): { hasPicture: boolean; error?: unknown } {
+  const { b64_json: data, url, error } = objectSpansOf(bytes, ["b64_json", "url", "error"])?.members ?? {};
+  const hasPicture = [data, url].some((value) => value !== undefined && !isNull(bytes, value));
+  return { hasPicture, ...(error !== undefined && !isNull(bytes, error) && { error: readSpan(bytes, error) }) };
 }
 
 /**
@@ -61,9 +64,10 @@ export function imageEventsOf(bytes: Buffer, name: string, requestedLooks: Looks
   if (answer.kind !== "answer") return answer;
   const { data, created, ...others } = objectOf(readSpan(bytes, { start: 0, end: bytes.length }));
   const type = `${name}.completed`;
-  const events = listOf(data).map(
-    (picture) => `event: ${type}\ndata: ${jsonOf({ type, ...objectOf(picture), created_at: created, ...others })}\n\n`,
-  );
+  const events = listOf(data)
+    .map(objectOf)
+    .filter((item) => !isPresent(item.error))
+    .map((picture) => `event: ${type}\ndata: ${jsonOf({ type, ...picture, created_at: created, ...others })}\n\n`);
   return { ...answer, body: Buffer.from(events.join("")) };
 }
 
@@ -98,11 +102,15 @@ class ImageWatcher extends Watcher {
 
   look({ event, data }: SseEvent, value: JsonObject, produced: Produced): Passing {
     const { type, error, usage } = value;
-    const name = event ?? type;
-    if (name === "error" || isPresent(error)) return failedWith(upstreamErrorOf(value));
+    const name = String(event ?? type);
+    // Seedream goes on after an image that failed: the others follow.
+    const isFailure = isPresent(error) && !name.endsWith(".partial_failed");
+    if (name === "error" || isFailure) return failedWith(upstreamErrorOf(value));
     this.usage = usageOf(usage) ?? this.usage;
-    if (typeof name === "string" && name.endsWith(".completed")) {
-      const images = generatedImagesOf(++this.#completed, value, this.#looks);
+    if (name.endsWith(".completed")) {
+      this.#completed++;
+      const { generated_images: generated = this.#completed } = objectOf(usage);
+      const images = generatedImagesOf(tokensOf(generated), value, this.#looks);
       this.usage = { ...(this.usage ?? plainUsageOf(0)), images };
     }
     produced.other();

@@ -6,7 +6,7 @@ import { formOfJson, typedFormOf, valuesOf } from "#dialects/openai-images/form.
 import { imageEditSchema, imageRequestSchema, imageVariationSchema } from "#dialects/openai-images/schema.ts";
 import { isCount } from "#dialects/profile.ts";
 import { generatedImagesOf } from "#dialects/usage.ts";
-import type { JsonObject } from "#wire/json/parse.ts";
+import { type JsonObject, objectOf } from "#wire/json/parse.ts";
 import { choicesMax, imageBytes, imagePromptBytesMax, pixelBytes } from "../bounds.ts";
 import type { Demand } from "../demand.ts";
 import type { Operation } from "../operation.ts";
@@ -35,7 +35,9 @@ const partialImageTokens = 100;
 const inputImageTokens = 6_240;
 
 function demandOf(body: JsonObject): Demand {
-  const { n, frame_count: frames } = body;
+  const { frame_count: frames, sequential_image_generation_options: sequence } = body;
+  // Seedream's: https://docs.byteplus.com/en/docs/ModelArk/1541523
+  const { max_images: n = body.n } = objectOf(sequence);
   const count = Math.min(choicesMax, (isCount(n) ? n : 1) * (isCount(frames) ? frames : 1));
   return {
     outputTokensMax: undefined,
@@ -48,7 +50,8 @@ function demandOf(body: JsonObject): Demand {
 }
 
 function pixelsOf({ size }: JsonObject): number {
-  const [, width, height] = /^(\d{1,5})x(\d{1,5})$/.exec(String(size ?? "")) ?? [];
+  const [, width, height, side] = /^(?:(\d{1,5})[x*](\d{1,5})|(\d(?:\.\d)?)K)$/i.exec(String(size ?? "")) ?? [];
+  if (side !== undefined) return (Number(side) * 1_024) ** 2;
   return width === undefined ? autoPixels : Number(width) * Number(height);
 }
 

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Compile } from "typebox/compile";
 import type { WholeAnswer } from "#dialects/codec.ts";
-import { geminiImageAnswerOf } from "#dialects/openai-images/gemini.ts";
+import { emptyAnswer } from "#dialects/neutral/finish.ts";
+import { geminiImageAnswerOf, geminiImageRequestOf } from "#dialects/openai-images/gemini.ts";
+import { imageRequestSchema } from "#dialects/openai-images/schema.ts";
 import { imageAnswerOf, imageEventsOf, imageStreamOf } from "#dialects/openai-images/verbatim.ts";
 import { plainUsageOf } from "#dialects/usage.ts";
 
@@ -26,6 +29,61 @@ test("an answer without an image is a failure, whole or streamed", () => {
     const answer = imageAnswerOf(bytes, imageSettings);
     assert.deepEqual(answer.kind === "answer" && answer.body, bytes, data);
   }
+});
+
+test("images reach the caller beside the errors of others, and only they are counted", () => {
+  const failed = '{"error":{"code":"OutputImageSensitiveContentDetected","message":"The output may be sensitive."}}';
+  for (const [data, count, message] of [
+    [`[{"url":"https://x/y"},${failed}]`, 1],
+    [`[${failed},{"b64_json":"AAAA","error":null},{"b64_json":"AAAA"}]`, 2],
+    [`[${failed}]`, undefined, "The output may be sensitive."],
+    [`[{"url":"https://x/y"},{}]`, undefined, emptyAnswer.message],
+  ] as const) {
+    const bytes = Buffer.from(`{"created":1,"data":${data}}`);
+    const answer = imageAnswerOf(bytes, imageSettings);
+    if (answer.kind === "answer") assert.deepEqual([answer.body, answer.usage?.images?.count], [bytes, count], data);
+    else assert.equal(answer.kind === "error" && answer.error.message, message, data);
+    const streamed = imageEventsOf(bytes, "image_generation", imageSettings);
+    const events = streamed.kind === "answer" ? streamed.body.toString().match(/^data: /gm)?.length : undefined;
+    assert.equal(events, count, data);
+  }
+});
+
+test("a stream goes on after an image that failed, and counts the images that were made", () => {
+  const stream = imageStreamOf(1, imageSettings);
+  const out: Buffer[] = [];
+  const events = [
+    { type: "image_generation.partial_succeeded", image_index: 0, url: "https://x/0" },
+    { type: "image_generation.partial_failed", image_index: 1, error: { code: "x", message: "sensitive" } },
+    { type: "image_generation.partial_succeeded", image_index: 2, url: "https://x/2" },
+    { type: "image_generation.completed", usage: { generated_images: 2, output_tokens: 100, total_tokens: 100 } },
+  ];
+  const sent = events.map((event) => JSON.stringify(event));
+  for (const data of sent) stream.push({ event: undefined, data: Buffer.from(data) }, out);
+  assert.equal(Buffer.concat(out).toString(), sent.map((data) => `data: ${data}\n\n`).join(""));
+  assert.deepEqual([stream.error, stream.finished, stream.usage?.images], [undefined, true, { count: 2 }]);
+});
+
+test("sizes of every vendor are accepted, and Gemini gets their ratio or their name", async () => {
+  const schema = Compile(imageRequestSchema);
+  for (const [size, imageConfig] of [
+    ["auto", undefined],
+    ["adaptive", undefined],
+    ["1024x1024", { aspectRatio: "1:1" }],
+    ["1792x1024", { aspectRatio: "16:9" }],
+    ["1024*1792", { aspectRatio: "9:16" }],
+    ["1024X1024", { aspectRatio: "1:1" }],
+    ["16:9", { aspectRatio: "16:9" }],
+    ["2K", { imageSize: "2K" }],
+    ["1.5K", undefined],
+  ] as const) {
+    const values = { model: "m", prompt: "a cat", size };
+    assert.ok(schema.Check(values), size);
+    const { body } = await geminiImageRequestOf(values, undefined, new Map(), "m");
+    assert.deepEqual(JSON.parse(body.toString()).generationConfig.imageConfig, imageConfig, size);
+  }
+  for (const size of ["", "a b", "x".repeat(33), '"'])
+    assert.ok(!schema.Check({ model: "m", prompt: "a cat", size }), size);
 });
 
 test("an unreadable event fails a stream unless all images arrived", () => {

@@ -101,6 +101,14 @@ const absurdReports: [operation: OperationName, body: Record<string, unknown>, i
   ["transcription", { file: { size: 16_000_000 } }, 600_000, 4_000],
   ["image-generation", { n: 2, size: "1024x1024", quality: "low" }, 20_000, 2_000],
   ["image-generation", { n: 2, size: "1024x1024", quality: "high" }, 20_000, 8_320],
+  ["image-generation", { size: "2048*2048", quality: "high" }, 10_000, 16_640],
+  ["image-generation", { size: "2K", quality: "high" }, 10_000, 16_640],
+  [
+    "image-generation",
+    { sequential_image_generation_options: { max_images: 3 }, size: "1024x1024", quality: "high" },
+    30_000,
+    12_480,
+  ],
 ];
 
 test("tokens are bounded by the window and the longest answer, for each choice, prompt and round", () => {
