@@ -10,7 +10,7 @@ interface Context {
   id: string;
   /** The catalogue's id of the model. */
   model: string;
-  /** How many documents were sent, and how many of them the answer may rank. */
+  /** How many documents were sent, and how many of them the answer ranks. */
   count: number;
   ranked: number;
   /** The documents that the answer repeats; undefined for none. */
@@ -34,19 +34,24 @@ const exchangeOf = (hasDocuments: boolean): CallExchange<Context> => ({
   },
   read(context, bytes) {
     const answer = parsedObject(bytes);
-    const results = listOf(answer?.results).map(objectOf);
+    // Voyage's results are `data`: https://docs.voyageai.com/reference/reranker-api
+    const { data, results: list = data, usage, meta, ...others } = answer ?? {};
+    const results = listOf(list).map(objectOf);
     const isRanking =
-      results.length > 0 && results.length <= context.ranked && results.every((one) => isResult(one, context));
-    if (answer === undefined || !isRanking) return errorIn(answer);
-    const { usage, meta } = answer;
+      results.length > 0 && results.length <= context.count && results.every((one) => isResult(one, context));
+    if (!isRanking) return errorIn(answer);
     const { tokens, billed_units: billed } = objectOf(meta);
     const used = reportedUsageOf(usage) ?? reportedUsageOf(tokens);
     const searchUnits = tokensOf(objectOf(billed).search_units);
     const body = jsonOf({
-      ...answer,
-      id: textOf(answer.id) ?? context.id,
+      ...others,
+      id: textOf(others.id) ?? context.id,
       model: context.model,
-      results: results.map((result) => resultOf(result, context)),
+      // Some servers neither sort nor cut: https://github.com/mudler/LocalAI/issues/7189
+      results: results
+        .toSorted((one, other) => scoreOf(other) - scoreOf(one))
+        .slice(0, context.ranked)
+        .map((result) => resultOf(result, context)),
       usage: isObject(usage) ? usage : { total_tokens: used?.inputTokens ?? 0 },
       meta: isObject(meta) ? meta : { api_version: { version: "2" } },
     });
@@ -58,13 +63,15 @@ const exchangeOf = (hasDocuments: boolean): CallExchange<Context> => ({
   },
 });
 
+const scoreOf = ({ relevance_score: score }: JsonObject) => score as number;
+
 const isResult = ({ index, relevance_score: score }: JsonObject, { count }: Context) =>
   typeof index === "number" && Number.isInteger(index) && index >= 0 && index < count && typeof score === "number";
 
 function resultOf({ document, ...result }: JsonObject, { documents }: Context): object {
   if (documents === undefined) return result;
-  const own = documents[result.index as number];
-  return { ...result, document: document ?? (typeof own === "string" ? { text: own } : own) };
+  const ranked = document ?? documents[result.index as number];
+  return { ...result, document: typeof ranked === "string" ? { text: ranked } : ranked };
 }
 
 /**
