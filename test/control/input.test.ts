@@ -66,6 +66,23 @@ onPostgres("a field that a call does not have is named", async (database) => {
   assert.deepEqual([body.field, body.detail], ["colour", "colour is no field of this call."]);
 });
 
+onPostgres("values and times that a field takes are named", async (database) => {
+  await using api = await startApi(database);
+  const key = { account: "default", name: "n", group: "default" };
+  const time = "must be a time with its zone, such as 2026-01-31T12:00:00Z.";
+  for (const [method, path, wrong, detail] of [
+    ["GET", "/usage?interval=week", undefined, "interval must be one of half-hour, hour, day, month, none."],
+    ["GET", "/keys?state=disabled", undefined, "state must be one of live, expired, revoked."],
+    ["GET", "/usage?from=2026-01-31", undefined, `from ${time}`],
+    ["POST", "/keys", { ...key, priority: "high" }, "priority must be one of interactive, normal, background."],
+    ["POST", "/keys", { ...key, limits: { onLimit: "x" } }, "limits.onLimit must be one of refuse, wait."],
+    ["POST", "/keys", { ...key, expiresAt: "2030-01-31" }, `expiresAt ${time}`],
+  ] as const) {
+    const { status, body } = await api.call(operator, method, path, wrong);
+    assert.deepEqual([status, body.detail], [400, detail]);
+  }
+});
+
 onPostgres("a member that a body has twice is refused, at any depth", async (database) => {
   await using api = await startApi(database);
   const post = (body: string) => api.call(operator, "POST", "/accounts", body, { "content-type": "application/json" });

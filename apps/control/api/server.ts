@@ -10,6 +10,7 @@ import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, ty
 import type { Logger } from "pino";
 import Type, { type TSchema } from "typebox";
 import { Compile } from "typebox/compile";
+import type { TLocalizedValidationError } from "typebox/error";
 import { Value } from "typebox/value";
 import { problem } from "#api/common.ts";
 import type { Operation } from "#api/operation.ts";
@@ -289,9 +290,17 @@ function validatorOf(schema: TSchema, converts: boolean) {
     }
     const [first] = validator.Errors(value);
     const field = first?.instancePath.slice(1).replaceAll("/", ".") ?? "";
-    const message = first?.keyword === "boolean" ? "is no field of this call" : (first?.message ?? "is not valid");
-    return { error: new Fault("invalid", `${field || "The request"} ${message}.`, { field }) };
+    return { error: new Fault("invalid", `${field || "The request"} ${wordsOf(first)}.`, { field }) };
   };
+}
+
+/** The words for the fault of a field. */
+function wordsOf(error: TLocalizedValidationError | undefined): string {
+  if (error?.keyword === "boolean") return "is no field of this call";
+  if (error?.keyword === "enum") return `must be one of ${error.params.allowedValues.join(", ")}`;
+  if (error?.keyword === "format" && error.params.format === "date-time")
+    return "must be a time with its zone, such as 2026-01-31T12:00:00Z";
+  return error?.message ?? "is not valid";
 }
 
 /** The version in an `If-Match` header: https://www.rfc-editor.org/rfc/rfc9110#section-13.1.1 */
