@@ -48,7 +48,7 @@ export async function geminiImageRequestOf(
     contents: [{ role: "user", parts: [...pictures, { text: String(values.prompt) }] }],
     generationConfig: {
       responseModalities: ["IMAGE"],
-      imageConfig: imageConfigOf(String(values.size ?? "")),
+      imageConfig: imageConfigOf(String(values.size ?? "auto")),
     },
   };
   return { path: pathOf(model, "generateContent"), body: jsonBytesOf(body) };
@@ -72,9 +72,11 @@ async function partOf(file: File, place: number) {
  * model choose.
  */
 function imageConfigOf(size: string) {
+  if (size === "auto" || size === "adaptive") return undefined;
   if (/^\dK$/.test(size)) return { imageSize: size };
   const [, width, height] = /^(\d+)[x*:](\d+)$/i.exec(size) ?? [];
-  if (width === undefined || height === undefined || Number(height) === 0) return undefined;
+  if (!(Number(width) > 0 && Number(height) > 0))
+    refuse("size", "must be such as 1024x1536, 16:9, 2K or auto for this model");
   const wanted = Math.log(Number(width) / Number(height));
   const distanceOf = (ratio: string) => {
     const [across, down] = ratio.split(":").map(Number);

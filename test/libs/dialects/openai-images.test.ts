@@ -75,10 +75,16 @@ test("sizes of every vendor are accepted, and Gemini gets their ratio or their n
     ["1024X1024", { aspectRatio: "1:1" }],
     ["16:9", { aspectRatio: "16:9" }],
     ["2K", { imageSize: "2K" }],
-    ["1.5K", undefined],
+    ["1.5K", "refused"],
+    ["big", "refused"],
+    ["0x0", "refused"],
   ] as const) {
     const values = { model: "m", prompt: "a cat", size };
     assert.ok(schema.Check(values), size);
+    if (imageConfig === "refused") {
+      await assert.rejects(geminiImageRequestOf(values, undefined, new Map(), "m"), /size must be such as/);
+      continue;
+    }
     const { body } = await geminiImageRequestOf(values, undefined, new Map(), "m");
     assert.deepEqual(JSON.parse(body.toString()).generationConfig.imageConfig, imageConfig, size);
   }
