@@ -99,7 +99,7 @@ export const busyBytesMax = 64 * 1024;
  * The longest delay of a part of an answer after its first, of a process that sends to several
  * others, if an envelope left to the same one within this time.
  */
-export const soonFrameMs = 4;
+export const soonFrameMs = 8;
 /** The longest delay of a frame that nobody waits for. */
 export const idleFrameMs = 5;
 /**
