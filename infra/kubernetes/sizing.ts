@@ -11,7 +11,7 @@ import { numberTableOf, withMarked } from "../../docs/tables.ts";
 const root = join(import.meta.dirname, "..", "..");
 
 /** CPU time of a chunk in each kind of process, in microseconds. */
-export const chunkCosts = { worker: 44, ingress: 36, redis: 6.8 };
+export const chunkCosts = { worker: 43, ingress: 36, redis: 6 };
 /** Bytes of a chunk that travels alone: so many reach Redis, and leave it. */
 export const chunkBytes = 380;
 /** The share of a core, and of the limits of a process, that is used. */

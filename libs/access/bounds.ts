@@ -50,6 +50,8 @@ export const allowanceShare = 64;
 export const allowanceKeptMs = 5_000;
 /** How late Redis hears of what was admitted from allowances, and of usage far from a limit. */
 export const gatherMs = 50;
+/** Running generations of the same subjects that Redis was not told of. */
+export const untoldMax = 4 * batchedCallsMax;
 /** With `onLimit: wait`: how long a request waits for its turn, by default and at most. */
 export const limitWaitMsDefault = 30_000;
 export const limitWaitMsMax = 600_000;

@@ -314,24 +314,25 @@ return table.concat(answer, ' ')`;
  * Settles generations of the same subjects: ends their leases and counts what they used. KEYS: the
  * settled generations (sorted set), then the keys of their admission. ARGV: for how many
  * milliseconds Redis remembers them as settled; how many they are; for each subject 1 where tokens
- * count, or 0; for each subject 1 where money counts, or 0; for each generation its name, the
- * tokens and the nano-units that it used, 1 when it never began, so that its request does not count
- * either, and when it was received, in epoch milliseconds; then other settled generations that
- * Redis may forget. Atomic and idempotent while Redis remembers the generations, whether their
- * leases exist, expired, or were lost with the counters. A reservation that was too large is
- * returned only while it still counts; the part beyond the reservation counts from now.
+ * count, or 0; the same for money, and for requests; for each generation its name, the tokens and
+ * the nano-units that it used, 1 if its admission was not counted before, so that its request
+ * counts now, -1 if it never began, so that its request does not count, otherwise 0, and when it
+ * was received, in epoch milliseconds; then other settled generations that Redis may forget. Atomic
+ * and idempotent while Redis remembers the generations, whether their leases exist, expired, or
+ * were lost with the counters. A reservation that was too large is returned only while it still
+ * counts; the part beyond the reservation counts from now.
  */
 export const settleScript = `${common}
 local rememberMs, count = tonumber(ARGV[1]), tonumber(ARGV[2])
 local subjects = (#KEYS - 1) / 4
-local first = 3 + subjects * 2
+local first = 3 + subjects * 3
 local firstKnown = first + count * 5
 if #ARGV >= firstKnown then redis.call('ZREM', KEYS[1], unpack(ARGV, firstKnown)) end
 local all, names, settled, isNamed = {}, {}, {}, {}
 for at = first, firstKnown - 1, 5 do all[#all + 1] = ARGV[at] end
 local now = textOf(nowMs)
 -- Of each generation to settle.
-local tokensOf, moneyOf, neverBegan, dayOf = {}, {}, {}, {}
+local tokensOf, moneyOf, requestsOf, dayOf = {}, {}, {}, {}
 for i, settledAt in ipairs(redis.call('ZMSCORE', KEYS[1], unpack(all))) do
   local name, at = all[i], first + (i - 1) * 5
   if not settledAt and not isNamed[name] then
@@ -339,7 +340,7 @@ for i, settledAt in ipairs(redis.call('ZMSCORE', KEYS[1], unpack(all))) do
     local place = #names + 1
     names[place] = name
     settled[place * 2 - 1], settled[place * 2] = now, name
-    tokensOf[place], moneyOf[place], neverBegan[place] = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), ARGV[at + 3] == '1'
+    tokensOf[place], moneyOf[place], requestsOf[place] = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
     -- A process whose clock is ahead begins no period.
     dayOf[place] = math.floor(math.min(tonumber(ARGV[at + 4]), nowMs) / 86400000)
   end
@@ -373,7 +374,8 @@ for subject = 1, subjects do
   local own = subject * 4 - 2
   local windowKey, runningKey, reservedKey, budgetKey = KEYS[own], KEYS[own + 1], KEYS[own + 2], KEYS[own + 3]
   local countsTokens, countsMoney = ARGV[2 + subject] == '1', ARGV[2 + subjects + subject] == '1'
-  local ended, endedMoney, more, spent = {}, 0, 0, {}
+  local countsRequests = ARGV[2 + subjects * 2 + subject] == '1'
+  local ended, endedMoney, more, spent = {}, 0, { r = 0, t = 0 }, {}
   -- What goes back, by letter and second.
   local back = { t = {}, r = {} }
   for i, lease in ipairs(redis.call('HMGET', reservedKey, unpack(names))) do
@@ -382,20 +384,26 @@ for subject = 1, subjects do
       local slot, leaseTokens, leaseMoney = parsed(lease)
       beyond = beyond - leaseTokens
       if beyond < 0 then back.t[slot] = (back.t[slot] or 0) - beyond end
-      if neverBegan[i] then back.r[slot] = (back.r[slot] or 0) + 1 end
+      if requestsOf[i] < 0 then back.r[slot] = (back.r[slot] or 0) + 1 end
       ended[#ended + 1] = names[i]
       endedMoney = endedMoney + leaseMoney
+    elseif countsRequests and requestsOf[i] > 0 then more.r = more.r + 1
     end
-    if countsTokens and beyond > 0 then more = more + beyond end
+    if countsTokens and beyond > 0 then more.t = more.t + beyond end
     if countsMoney and moneyOf[i] > 0 then spent[dayOf[i]] = (spent[dayOf[i]] or 0) + moneyOf[i] end
   end
   for letter, slots in pairs(back) do
     for slot, amount in pairs(slots) do giveBack(windowKey, letter, slot, amount) end
   end
   if #ended > 0 then endLeases(runningKey, reservedKey, ended, endedMoney) end
-  if more > 0 then
+  if more.r > 0 or more.t > 0 then
     local window = windowOf(windowKey)
-    redis.call('HSET', windowKey, 'from', window.from, 't', window.t + more, 'tl', window.slot, 't' .. window.slot, window.tNow + more)
+    for letter, amount in pairs(more) do
+      if amount > 0 then
+        redis.call('HSET', windowKey, 'from', window.from, letter, window[letter] + amount, letter .. 'l', window.slot,
+          letter .. window.slot, window[letter .. 'Now'] + amount)
+      end
+    end
     redis.call('PEXPIRE', windowKey, windowMs)
   end
   if next(spent) then spend(budgetKey, spent) end

@@ -12,7 +12,7 @@ import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
 import type { AllowanceSubject, Allowances, Counts, Window } from "./allowances.ts";
 import { Batches } from "./batches.ts";
-import { batchedCallsMax, forgottenMax, gatherMs, knownMax, renewalsMax, settledMs } from "./bounds.ts";
+import { batchedCallsMax, forgottenMax, gatherMs, knownMax, renewalsMax, settledMs, untoldMax } from "./bounds.ts";
 import { hasLimit, type LimitName, type Limits, limitRows, type limitScopes, limitsCount } from "./limits.ts";
 import { admitScript, readScript, renewScript, settleScript } from "./rate-limit-scripts.ts";
 import { type KeyRecord, namesModel } from "./record.ts";
@@ -217,8 +217,11 @@ export class LimitCounters {
     (subjects, settlements) => this.#settle(subjects, settlements),
     queueMicrotask,
   );
-  /** Admitted from allowances; Redis does not know them yet. */
-  readonly #taken = new Map<readonly LimitedSubject[], Reservation[]>();
+  /**
+   * Admitted from allowances, by generation; Redis does not know them yet. One that ends before it
+   * does needs no lease.
+   */
+  readonly #taken = new Map<readonly LimitedSubject[], Map<string, Reservation>>();
   /** Far from a limit. */
   readonly #lateSettlements = new Batches<readonly LimitedSubject[], Settlement, undefined>(
     (subjects, settlements) => this.#settle(subjects, settlements),
@@ -251,10 +254,9 @@ export class LimitCounters {
     const { allowed } = this.#of(subjects);
     const counts = this.#allowances?.take(allowed, reservation.tokens, reservation.nano);
     if (counts === undefined) return this.#admissions.add(subjects, reservation);
-    const taken = this.#taken.get(subjects);
-    if (taken === undefined) this.#taken.set(subjects, [reservation]);
-    else taken.push(reservation);
-    if (taken?.length === batchedCallsMax) this.flush();
+    const taken = this.#taken.get(subjects) ?? new Map<string, Reservation>();
+    this.#taken.set(subjects, taken.set(reservation.generation, reservation));
+    if (taken.size === untoldMax) this.flush();
     else this.#flushSoon();
     return Promise.resolve({ kind: "admitted", standings: standingsOf(subjects, counts, counts[0]?.now ?? 0) });
   }
@@ -263,16 +265,22 @@ export class LimitCounters {
     this.#flushTimer ??= setTimeout(() => this.flush(), gatherMs);
   }
 
-  /** Tells Redis now what it would hear soon: all admissions before any settlement. */
+  /**
+   * Tells Redis now what it would hear soon: what has ended first, so that the answer about the
+   * others has it.
+   */
   flush(): void {
     if (this.#flushTimer === undefined) return;
     clearTimeout(this.#flushTimer);
     this.#flushTimer = undefined;
-    for (const [subjects, reservations] of this.#taken) void this.#count(subjects, reservations);
-    this.#taken.clear();
     const starts = this.#starts;
     this.#starts = [];
     for (const start of starts) start();
+    for (const [subjects, taken] of this.#taken) {
+      const reservations = [...taken.values()];
+      while (reservations.length > 0) void this.#count(subjects, reservations.splice(0, batchedCallsMax));
+    }
+    this.#taken.clear();
   }
 
   /**
@@ -358,16 +366,17 @@ export class LimitCounters {
    */
   settle({ generation, subjects, receivedAt }: Reservation, used: Used): Promise<void> {
     const isFar = this.#allowances?.has(this.#of(subjects).allowed, used.tokens, used.nano) === true;
+    const isNew = this.#taken.get(subjects)?.delete(generation) === true;
     if (!isFar) this.flush();
-    return (isFar ? this.#lateSettlements : this.#settlements).add(subjects, { generation, receivedAt, used });
+    return (isFar ? this.#lateSettlements : this.#settlements).add(subjects, { generation, receivedAt, used, isNew });
   }
 
   async #settle(subjects: readonly LimitedSubject[], settlements: readonly Settlement[]): Promise<undefined[]> {
     const { keys, counted } = this.#of(subjects);
     const forgotten = this.#known.splice(0, forgottenMax);
     const values: (string | number)[] = [settledMs, settlements.length, ...counted];
-    for (const { generation, receivedAt, used } of settlements)
-      values.push(generation, used.tokens, used.nano, Number(used.neverBegan === true), receivedAt);
+    for (const { generation, receivedAt, used, isNew } of settlements)
+      values.push(generation, used.tokens, used.nano, requestsOf(used, isNew), receivedAt);
     try {
       await runScript(this.#redis, scripts.settle, [this.#keyspace.limitsSettled, ...keys], [...values, ...forgotten]);
       return new Array(settlements.length);
@@ -430,7 +439,7 @@ export class LimitCounters {
         (["window", "running", "reserved", "budget"] as const).map((what) => this.#keyspace.limit(scope, name, what)),
       ),
       limits: subjects.flatMap(({ limits }) => limitRows.map((row) => limitValueOf(limits, row))),
-      counted: (["tokens", "money"] as const).flatMap((counter) =>
+      counted: (["tokens", "money", "requests"] as const).flatMap((counter) =>
         subjects.map(({ limits }) => Number(limitsCount(limits, counter))),
       ),
     };
@@ -445,13 +454,18 @@ interface SubjectArguments {
   keys: string[];
   /** The value of each limit of each subject. */
   limits: (string | number)[];
-  /** For each subject 1 where tokens count, or 0; then the same for money. */
+  /** For each subject 1 where tokens count, or 0; then the same for money and requests. */
   counted: number[];
 }
 
 interface Settlement extends Pick<Reservation, "generation" | "receivedAt"> {
   used: Used;
+  /** Redis was not told of its admission. */
+  isNew: boolean;
 }
+
+/** The requests that its settlement adds. */
+const requestsOf = ({ neverBegan = false }: Used, isNew: boolean): number => (neverBegan ? -1 : Number(isNew));
 
 /** How an admission is decided: see `admitScript`. */
 type Mode = "admit" | "look" | "count";

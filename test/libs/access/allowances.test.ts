@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type AllowanceSubject, Allowances, type Counts } from "#access/allowances.ts";
-import { allowanceMs, allowanceShare, batchedCallsMax } from "#access/bounds.ts";
+import { allowanceMs, allowanceShare, batchedCallsMax, untoldMax } from "#access/bounds.ts";
 import {
   LimitCounters,
   type LimitedSubject,
@@ -167,19 +167,37 @@ test("a busy caller far from its limits asks once; Redis then has the same as af
   assert.equal((uses[0] as { requests: number }[])[0]?.requests, 37, "three never began");
 });
 
-test("what is taken reaches Redis by itself: after a moment, and when a script is full", async () => {
+test("what is taken reaches Redis by itself: after a moment, and when it is much", async () => {
   const keyspace = newKeyspace();
   const { counters, scripts } = ingressOf(keyspace);
   const subjects = subjectsWith(far);
   await counters.admit(next(subjects));
-  for (let i = 0; i < batchedCallsMax; i++) await counters.admit(next(subjects));
-  assert.equal(scripts(), 2, "the first question, and a full script");
-  const reservation = next(subjects);
-  await counters.admit(reservation);
-  await counters.settle(reservation, { tokens: 5, nano: 5 });
-  assert.equal(scripts(), 4, "the admission and its end");
+  for (let i = 0; i < untoldMax; i++) await counters.admit(next(subjects));
+  assert.equal(scripts(), 1 + untoldMax / batchedCallsMax, "the first question, and full scripts");
+  const [running, ended] = [next(subjects), next(subjects)];
+  await counters.admit(running);
+  await counters.admit(ended);
+  const before = scripts();
+  await counters.settle(ended, { tokens: 5, nano: 5 });
+  assert.equal(scripts(), before + 2, "one end with its admission, and one admission");
   const [use] = await counters.read(subjects);
-  assert.deepEqual([use?.requests, use?.running], [batchedCallsMax + 2, batchedCallsMax + 1]);
+  assert.deepEqual([use?.requests, use?.running], [untoldMax + 3, untoldMax + 2]);
+});
+
+test("an end whose admission Redis does not know counts once, however often it is sent", async () => {
+  const keyspace = newKeyspace();
+  const { counters } = ingressOf(keyspace);
+  const subjects = subjectsWith(far);
+  await counters.admit(next(subjects));
+  const [ended, neverBegan] = [next(subjects), next(subjects)];
+  for (const reservation of [ended, neverBegan]) await counters.admit(reservation);
+  for (const _ of [1, 2]) {
+    await counters.settle(ended, { tokens: 7, nano: 9 });
+    await counters.settle(neverBegan, { tokens: 0, nano: 0, neverBegan: true });
+  }
+  const [use] = await counters.read(subjects);
+  assert.deepEqual([use?.requests, use?.running], [2, 1]);
+  assert.equal(Number(await redis.hget(keyspace.limit("key", "key_1", "budget"), "dayNano")), 9);
 });
 
 test("decisions by Redis, and renewals, know what was taken before", async () => {
