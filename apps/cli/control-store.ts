@@ -1,4 +1,5 @@
 /** Keys at control, through its API. */
+import { changedLimits } from "#access/limits.ts";
 import type { KeyRecord } from "#access/record.ts";
 import { type ApiAddress, callOperation } from "#api/client.ts";
 import type { keyOperations } from "#api/keys.ts";
@@ -20,14 +21,14 @@ export function controlStore(api: ApiAddress): KeyStore {
   return {
     async create({ name, group, account = defaultAccount, limits = {}, ...fields }) {
       await ensureAccount(api, account);
-      const ownLimits = Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== null));
+      const ownLimits = changedLimits(null, limits);
       const { key, ...created } = await call(api, "createKey", {
         body: {
           account,
           name,
           group,
           ...settingsOf(fields),
-          ...(Object.keys(ownLimits).length > 0 && { limits: ownLimits }),
+          ...(ownLimits && { limits: ownLimits }),
         },
       });
       return { key, record: recordOf(created) };

@@ -1,4 +1,5 @@
 /** Keys in Redis, for a gateway without control. Control imports them when it starts. */
+import { changedLimits } from "#access/limits.ts";
 import { issueKey, readRecords, revokeRecord } from "#access/projection.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import { loadCatalogue } from "#catalogue/load.ts";
@@ -12,7 +13,7 @@ export function redisStore(redis: Redis, keyspace: Keyspace, environment: Enviro
   return {
     async create({ name, group, account, expiresAt, models, origins, priority, addresses, tags, limits = {} }, now) {
       checkNames(group, models ?? [], environment);
-      const ownLimits = Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== null));
+      const ownLimits = changedLimits(null, limits);
       return issueKey(redis, keyspace, {
         name,
         group,
@@ -24,7 +25,7 @@ export function redisStore(redis: Redis, keyspace: Keyspace, environment: Enviro
         ...(addresses && { addresses }),
         ...(tags && { tags }),
         ...(account !== undefined && { account }),
-        ...(Object.keys(ownLimits).length > 0 && { limits: ownLimits }),
+        ...(ownLimits && { limits: ownLimits }),
       });
     },
     async list() {

@@ -138,6 +138,12 @@ export type Limits = Readonly<Type.Static<ReturnType<typeof limitsSchema>>>;
 /** A limit that is absent stays, and null removes it. */
 export type LimitsChange = { readonly [Name in keyof Limits]: Limits[Name] | null };
 
+/** The limits after a change; undefined if none is left. */
+export function changedLimits(before: Limits | null, change: LimitsChange): Limits | undefined {
+  const kept = Object.entries({ ...before, ...change }).filter(([, limit]) => limit !== null);
+  return kept.length === 0 ? undefined : Object.fromEntries(kept);
+}
+
 export const hasLimit = (limits: Limits): boolean => limitNames.some((name) => limits[name] !== undefined);
 
 /** How long a request over this limit may wait for its turn; undefined if it is refused at once. */

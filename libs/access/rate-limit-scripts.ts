@@ -92,6 +92,20 @@ local function giveBack(key, letter, slot, count)
   local counted = math.min(count, second)
   if counted > 0 then redis.call('HSET', key, letter .. slot, second - counted, letter, sum - counted) end
 end
+-- Adds to the current second of a window that was just read; \`added\` is by letter.
+local function addTo(key, window, added)
+  local written = {}
+  for _, letter in ipairs({ 'r', 't' }) do
+    if added[letter] > 0 then
+      for _, part in ipairs({ letter, window[letter] + added[letter], letter .. 'l', window.slot, letter .. window.slot, window[letter .. 'Now'] + added[letter] }) do
+        written[#written + 1] = part
+      end
+    end
+  end
+  if #written == 0 then return end
+  redis.call('HSET', key, 'from', window.from, unpack(written))
+  if window.rNow == 0 and window.tNow == 0 then redis.call('PEXPIRE', key, windowMs) end
+end
 local function storedOf(key)
   local stored, flat = {}, redis.call('HGETALL', key)
   for i = 1, #flat, 2 do stored[flat[i]] = tonumber(flat[i + 1]) end
@@ -285,19 +299,7 @@ for subject = 1, subjects do
   local own = owners[subject]
   answer[last + 1], answer[last + 2] = own.running or 0, own.room and textOf(math.max(0, own.room - own.reserved)) or 0
   last = last + 2
-  local window, written = own.window, {}
-  for _, letter in ipairs({ 'r', 't' }) do
-    local counted = own[letter] - window[letter]
-    if counted > 0 then
-      for _, part in ipairs({ letter, own[letter], letter .. 'l', window.slot, letter .. window.slot, window[letter .. 'Now'] + counted }) do
-        written[#written + 1] = part
-      end
-    end
-  end
-  if #written > 0 then
-    redis.call('HSET', own.windowKey, 'from', window.from, unpack(written))
-    if window.rNow == 0 and window.tNow == 0 then redis.call('PEXPIRE', own.windowKey, windowMs) end
-  end
+  addTo(own.windowKey, own.window, { r = own.r - own.window.r, t = own.t - own.window.t })
   if lifeMs > 0 and #leases > 0 then
     if own.reserves then own.fields[#own.fields + 1], own.fields[#own.fields + 2] = 'nano', textOf(own.reserved) end
     redis.call('ZADD', own.runningKey, unpack(leases))
@@ -396,16 +398,7 @@ for subject = 1, subjects do
     for slot, amount in pairs(slots) do giveBack(windowKey, letter, slot, amount) end
   end
   if #ended > 0 then endLeases(runningKey, reservedKey, ended, endedMoney) end
-  if more.r > 0 or more.t > 0 then
-    local window = windowOf(windowKey)
-    for letter, amount in pairs(more) do
-      if amount > 0 then
-        redis.call('HSET', windowKey, 'from', window.from, letter, window[letter] + amount, letter .. 'l', window.slot,
-          letter .. window.slot, window[letter .. 'Now'] + amount)
-      end
-    end
-    redis.call('PEXPIRE', windowKey, windowMs)
-  end
+  if more.r > 0 or more.t > 0 then addTo(windowKey, windowOf(windowKey), more) end
   if next(spent) then spend(budgetKey, spent) end
 end`;
 

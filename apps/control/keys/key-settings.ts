@@ -1,5 +1,5 @@
 /** Checks what people decide about a key, and turns it into columns. */
-import { type Limits, limitRows } from "#access/limits.ts";
+import { changedLimits, type Limits, limitRows } from "#access/limits.ts";
 import { type PriorityName, priorityNames } from "#access/priority.ts";
 import type { keyOperations } from "#api/keys.ts";
 import type { InputOf } from "#api/operation.ts";
@@ -16,9 +16,8 @@ export type KeySettings = Omit<KeyChange, "limits"> & { limits?: Limits | null }
 
 /** The settings of a change, with those limits of `before` that stay. */
 export function changedSettings({ limits, ...settings }: KeyChange, before: Limits | null): KeySettings {
-  if (limits == null) return { ...settings, ...(limits === null && { limits }) };
-  const kept = Object.entries({ ...before, ...limits }).filter(([, limit]) => limit !== null);
-  return { ...settings, limits: kept.length === 0 ? null : Object.fromEntries(kept) };
+  if (limits === undefined) return settings;
+  return { ...settings, limits: limits === null ? null : (changedLimits(before, limits) ?? null) };
 }
 
 /** Throws a Fault for a group that the catalogue does not have. */

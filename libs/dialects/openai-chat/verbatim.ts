@@ -186,11 +186,12 @@ function usageOptionsIn(options: Buffer): Buffer | undefined {
 
 /** The delta of a chunk's choice, or the message of a whole one. */
 type DeltaOf = (choice: JsonObject) => JsonObject;
+const deltaIn: DeltaOf = ({ delta }) => objectOf(delta);
 
 class ChatWatcher extends Watcher {
   usage: Usage | undefined;
   readonly #model: Buffer;
-  readonly #deltaOf: DeltaOf | undefined;
+  readonly #deltaOf: DeltaOf;
   readonly #usageShown: boolean;
   readonly #choices: number;
   readonly #namesTool: boolean;
@@ -204,7 +205,7 @@ class ChatWatcher extends Watcher {
   constructor(
     model: string,
     { usageShown, choices, namesTool = false }: RequestedAnswer,
-    { deltaOf, customNames }: { deltaOf?: DeltaOf; customNames?: CustomNames },
+    { deltaOf = deltaIn, customNames }: { deltaOf?: DeltaOf; customNames?: CustomNames },
   ) {
     super();
     this.#deltaOf = deltaOf;
@@ -240,7 +241,7 @@ class ChatWatcher extends Watcher {
   look({ data }: SseEvent, sent: JsonObject, produced: Produced): Passing {
     const error = errorIn(sent);
     if (error !== undefined) return failedWith(error);
-    const value = this.#deltaOf === undefined ? withReadableChoices(sent, this.#committed) : sent;
+    const value = this.#deltaOf === deltaIn ? withReadableChoices(sent, this.#committed) : sent;
     const choices = listOf(value.choices).map(objectOf);
     const failure = failureIn(choices);
     if (failure !== undefined) return failedWith(failure);
@@ -252,7 +253,7 @@ class ChatWatcher extends Watcher {
         if (!this.#usageShown) return { kind: "hidden" };
       }
     }
-    const deltas = choices.map(this.#deltaOf ?? (({ delta }) => objectOf(delta)));
+    const deltas = choices.map(this.#deltaOf);
     for (const delta of deltas) chatDelta(delta, produced);
     const says = deltas.some(hasContent);
     this.contradicted ||= this.finished && says;
@@ -328,15 +329,19 @@ class ChatWatcher extends Watcher {
  */
 function withReadableChoices(chunk: JsonObject, isBegun: boolean): JsonObject {
   if (!Array.isArray(chunk.choices)) return { ...chunk, choices: [] };
-  const choices = chunk.choices.map(objectOf);
-  if (choices.every(({ delta }) => isObject(delta) && delta.role !== "")) return chunk;
+  if (chunk.choices.every(hasReadableDelta)) return chunk;
   return {
     ...chunk,
-    choices: choices.map(({ message, ...choice }) => {
+    choices: chunk.choices.map(objectOf).map(({ message, ...choice }) => {
       const delta = objectOf(choice.delta ?? (isBegun ? undefined : message));
       return { ...choice, delta: delta.role === "" ? { ...delta, role: "assistant" } : delta };
     }),
   };
+}
+
+function hasReadableDelta(choice: unknown): boolean {
+  const { delta } = objectOf(choice);
+  return isObject(delta) && delta.role !== "";
 }
 
 type CustomNames = AnswerIdentity["customNames"];

@@ -2,7 +2,7 @@
  * Verbatim relay of images between a caller and an upstream that both speak OpenAI's images format.
  */
 
-import { isObject, isPresent, type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, jsonBytesOf, listOf, objectOf } from "#wire/json/parse.ts";
 import { elementSpansOf, isNull, objectSpansOf, readSpan, replaceSpans } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
@@ -67,8 +67,8 @@ export function imageEventsOf(bytes: Buffer, name: string, requestedLooks: Looks
   const events = listOf(data)
     .map(objectOf)
     .filter((item) => !isPresent(item.error))
-    .map((picture) => `event: ${type}\ndata: ${jsonOf({ type, ...picture, created_at: created, ...others })}\n\n`);
-  return { ...answer, body: Buffer.from(events.join("")) };
+    .map((picture) => eventBytesOf(type, jsonBytesOf({ type, ...picture, created_at: created, ...others })));
+  return { ...answer, body: Buffer.concat(events) };
 }
 
 /** `count` is the number of requested images. */

@@ -4,7 +4,7 @@
  * https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event
  */
 
-import { isPresent, type JsonObject, jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonBytesOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { StreamRelay } from "../codec.ts";
 import type { Produced } from "../neutral/produced.ts";
@@ -47,7 +47,7 @@ export const transcriptStreamOf = (): StreamRelay => new VerbatimStream(new Tran
 /** An event of a transcript. */
 export function transcriptEventOf(name: "delta" | "done", fields: JsonObject): Buffer {
   const type = `transcript.text.${name}`;
-  return Buffer.from(`event: ${type}\ndata: ${jsonOf({ type, ...fields })}\n\n`);
+  return eventBytesOf(type, jsonBytesOf({ type, ...fields }));
 }
 
 /**
