@@ -84,9 +84,9 @@ export interface ListedTarget {
   traits: ModelTraits;
 }
 
-/** The state of a rate limit. `what` is "requests" or "tokens". */
+/** The state of a rate limit. */
 interface LimitState {
-  what: string;
+  what: "requests" | "tokens";
   limit: number;
   remaining: number;
   /** Whole seconds until the whole limit is available again. */

@@ -550,7 +550,7 @@ const wholeSecondsOf = (ms: number) => Math.ceil(ms / 1_000);
 
 /** Each limit's state, in the headers of the caller's dialect. */
 function limitHeadersOf(dialect: ConversationDialect, { requests, tokens, now }: Standings): Record<string, string> {
-  const headersOf = (what: string, { limit, remaining, resetMs }: Standing) =>
+  const headersOf = (what: "requests" | "tokens", { limit, remaining, resetMs }: Standing) =>
     profiles[dialect].limitHeadersOf({
       what,
       limit,

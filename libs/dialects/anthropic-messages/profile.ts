@@ -201,11 +201,18 @@ export const anthropicMessagesProfile: Profile = {
   errorEventOf: (failure, { requestId }) => `event: error\ndata: ${errorBodyOf(failure, requestId)}\n\n`,
   breaksAfterError: false,
   keepAlive: 'event: ping\ndata: {"type":"ping"}\n\n',
-  limitHeadersOf: ({ what, limit, remaining, resetsAt }) => ({
-    [`anthropic-ratelimit-${what}-limit`]: String(limit),
-    [`anthropic-ratelimit-${what}-remaining`]: String(remaining),
-    [`anthropic-ratelimit-${what}-reset`]: timeTextOf(resetsAt),
-  }),
+  limitHeadersOf: ({ what, limit, remaining, resetsAt }): Record<string, string> =>
+    what === "requests"
+      ? {
+          "anthropic-ratelimit-requests-limit": String(limit),
+          "anthropic-ratelimit-requests-remaining": String(remaining),
+          "anthropic-ratelimit-requests-reset": timeTextOf(resetsAt),
+        }
+      : {
+          "anthropic-ratelimit-tokens-limit": String(limit),
+          "anthropic-ratelimit-tokens-remaining": String(remaining),
+          "anthropic-ratelimit-tokens-reset": timeTextOf(resetsAt),
+        },
   modelBodyOf: modelInfoOf,
   modelListOf(models, query) {
     const lifecycles = [...query.getAll("lifecycle"), ...query.getAll("lifecycle[]")];
