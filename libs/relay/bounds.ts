@@ -23,7 +23,11 @@ export interface RelayBounds {
   ackMs: number;
   /** The most bytes of one generation that were sent and that the caller has not read. */
   windowBytes: number;
-  /** The most bytes on the way to one mailbox that are not acknowledged as arrived. */
+  /**
+   * The most bytes on the way to one mailbox that are not acknowledged as arrived. A frame waits
+   * behind those that were sent before it, so this bounds the delay that large answers cause for
+   * small ones.
+   */
   mailboxWindowBytes: number;
   /** The shortest time between two requests to resend the same frames. */
   missingRetryMs: number;
@@ -50,7 +54,7 @@ export const relayBounds: RelayBounds = {
   downMs: 30_000,
   ackMs: 200,
   windowBytes: 1 << 20,
-  mailboxWindowBytes: 8 << 20,
+  mailboxWindowBytes: 2 << 20,
   missingRetryMs: 300,
   probeMs: 2_000,
   probesMax: 64,
