@@ -3,9 +3,10 @@
  * name, the usage, and errors.
  */
 import type { WholeAnswer, WireRequest } from "#dialects/codec.ts";
+import { openaiUsageOf } from "#dialects/openai/parts.ts";
 import { withMember } from "#dialects/relay/verbatim.ts";
 import { isErrorBody, upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
-import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
+import { countedUsage, plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
 import { flagIn } from "#wire/form.ts";
 import { type JsonObject, jsonBytesOf, objectOf } from "#wire/json/parse.ts";
 import { withValues } from "#wire/json/spans.ts";
@@ -44,10 +45,9 @@ export const namedAnswerOf = (bytes: Buffer, model: string) => withMember(bytes,
 export const errorIn = (body: JsonObject | undefined): WholeAnswer =>
   body !== undefined && isErrorBody(body) ? { kind: "error", error: upstreamErrorOf(body) } : { kind: "malformed" };
 
-/** Tokens as servers of these formats report them; undefined if there are none. */
-export function reportedUsageOf(value: unknown): Usage | undefined {
-  const usage = objectOf(value);
-  const output = tokensOf(usage.output_tokens ?? usage.completion_tokens);
-  const input = tokensOf(usage.input_tokens ?? usage.prompt_tokens ?? usage.total_tokens);
-  return input + output === 0 ? undefined : plainUsageOf(input, output);
-}
+/**
+ * Tokens as servers of these formats report them; undefined if there are none. Voyage and Jina
+ * count the total alone, which is input: https://docs.voyageai.com/reference/embeddings-api
+ */
+export const reportedUsageOf = (value: unknown): Usage | undefined =>
+  countedUsage(openaiUsageOf(value)) ?? countedUsage(plainUsageOf(tokensOf(objectOf(value).total_tokens)));

@@ -71,7 +71,8 @@ function countersOf(report: JsonObject): Counters {
     read(name, report[name]);
   read("thinking_tokens", objectOf(report.output_tokens_details).thinking_tokens);
   const { ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long } = objectOf(report.cache_creation);
-  read("written_1h", long);
+  // The second name is new-api's: https://github.com/QuantumNous/new-api/issues/6212
+  read("written_1h", long ?? report.claude_cache_creation_1_h_tokens);
   read("written", tokensOf(short) + tokensOf(long));
   read("web_searches", objectOf(report.server_tool_use).web_search_requests);
   return counters;

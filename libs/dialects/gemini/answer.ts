@@ -57,7 +57,8 @@ export function failureIn(candidates: readonly JsonObject[]): UpstreamError | un
  * Undefined if the value is not an object. Google counts the input of hosted tools and the thinking
  * separately from prompt and answer; some servers count the thinking as a part of the answer, so
  * that the total is right without it. `searches` are those of `searchesIn`. Live names the answer's
- * counters `responseTokenCount` and `responseTokensDetails`.
+ * counters `responseTokenCount` and `responseTokensDetails`, embeddings the prompt's details
+ * `promptTokenDetails` (https://github.com/maximhq/bifrost/pull/7295).
  */
 export function usageOf(value: unknown, searches: Units = {}): Usage | undefined {
   if (!isObject(value)) return undefined;
@@ -66,7 +67,8 @@ export function usageOf(value: unknown, searches: Units = {}): Usage | undefined
   const inputTokens = tokensOf(usage.promptTokenCount) + tokensOf(usage.toolUsePromptTokenCount);
   const answered = tokensOf(usage.candidatesTokenCount ?? usage.responseTokenCount);
   const isInside = reasoningTokens <= answered && tokensOf(usage.totalTokenCount) === inputTokens + answered;
-  const { promptTokensDetails: prompt, toolUsePromptTokensDetails: tools, cacheTokensDetails: cached } = usage;
+  const { toolUsePromptTokensDetails: tools, cacheTokensDetails: cached } = usage;
+  const prompt = usage.promptTokensDetails ?? usage.promptTokenDetails;
   const output = usage.candidatesTokensDetails ?? usage.responseTokensDetails;
   const uncached = (modality: Parameters<typeof modalityTokensOf>[1]) =>
     Math.max(0, modalityTokensOf(prompt, modality) - modalityTokensOf(cached, modality)) +

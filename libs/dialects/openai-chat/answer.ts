@@ -85,7 +85,7 @@ export const usageOf = (answer: JsonObject): Usage | undefined => countedUsage(r
  */
 export function reportIn(answer: JsonObject): Usage | undefined {
   const { usage, x_groq: groq, choices } = answer;
-  if (isObject(usage)) return openaiUsageOf(usage, "prompt", "completion", answer);
+  if (isObject(usage)) return openaiUsageOf(usage, answer);
   if (groq !== undefined && isObject(objectOf(groq).usage)) return reportIn({ usage: objectOf(groq).usage });
   if (!Array.isArray(choices)) return undefined;
   for (const choice of choices) if (isObject(choice?.usage)) return reportIn({ ...answer, usage: choice.usage });

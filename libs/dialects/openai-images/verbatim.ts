@@ -8,10 +8,10 @@ import type { SseEvent } from "#wire/sse.ts";
 import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
 import { emptyAnswer } from "../neutral/finish.ts";
 import type { Produced } from "../neutral/produced.ts";
-import { modalitiesOf } from "../openai/parts.ts";
+import { openaiUsageOf } from "../openai/parts.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
-import { generatedImagesOf, plainUsageOf, plausible, tokensOf, type Usage } from "../usage.ts";
+import { generatedImagesOf, plainUsageOf, tokensOf, type Usage } from "../usage.ts";
 
 /** The caller's JSON with the upstream's model name. Undefined if it has no model. */
 export function imageRequestOf(bytes: Buffer, path: string, model: string): WireRequest | undefined {
@@ -124,11 +124,7 @@ class ImageWatcher extends Watcher {
  */
 function usageOf(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
-  const { input_tokens: input, output_tokens: output, ...details } = objectOf(value);
-  const { input_tokens_details: inputDetails, output_tokens_details: outputDetails = { image_tokens: output } } =
-    details;
-  return plausible({
-    ...plainUsageOf(tokensOf(input), tokensOf(output)),
-    ...modalitiesOf(objectOf(inputDetails), objectOf(outputDetails)),
-  });
+  const usage = objectOf(value);
+  const { output_tokens: output, output_tokens_details: outputDetails = { image_tokens: output } } = usage;
+  return openaiUsageOf({ ...usage, output_tokens_details: outputDetails });
 }

@@ -227,13 +227,17 @@ function usageBodyOf(usage: Usage | undefined): object {
 }
 
 /**
- * A usage with the details that clients read without a check, or an estimate if a server reports
- * none; undefined if nothing is missing. https://www.openresponses.org,
+ * A usage with the counters and details that clients read without a check, or an estimate if a
+ * server reports none; undefined if nothing is missing. https://www.openresponses.org,
  * https://github.com/router-for-me/CLIProxyAPI/issues/1681
  */
 export function wholeUsageIn({ usage }: JsonObject, estimate: Usage | undefined): object | undefined {
   if (!isObject(usage)) return estimate && usageBodyOf(estimate);
   const { input_tokens_details: input, output_tokens_details: output } = usage;
+  // Servers that pass on the usage of a chat completion:
+  // https://github.com/orangeboyChen/codebuddy2api/pull/115
+  if (usage.input_tokens === undefined && usage.prompt_tokens !== undefined)
+    return { ...usage, ...usageBodyOf(openaiUsageOf(usage)) };
   if (isPresent(objectOf(input).cached_tokens) && isPresent(objectOf(output).reasoning_tokens)) return undefined;
   return {
     ...usage,
@@ -246,8 +250,8 @@ export function wholeUsageIn({ usage }: JsonObject, estimate: Usage | undefined)
 export function usageOf(response: JsonObject): Usage | undefined {
   const { usage, tool_usage: counted } = response;
   if (!isObject(usage)) return undefined;
-  const own = countedUsage(openaiUsageOf(usage, "input", "output", response, hostedUnitsOf(response)));
-  const pictures = counted === undefined ? undefined : openaiUsageOf(objectOf(counted).image_gen, "input", "output");
+  const own = countedUsage(openaiUsageOf(usage, response, hostedUnitsOf(response)));
+  const pictures = counted === undefined ? undefined : openaiUsageOf(objectOf(counted).image_gen);
   return own === undefined || pictures === undefined ? own : withPictures(own, pictures);
 }
 

@@ -10,8 +10,8 @@ import type { StreamRelay } from "../codec.ts";
 import type { Produced } from "../neutral/produced.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
-import { plainUsageOf, plausible, tokensOf, type Usage } from "../usage.ts";
-import { modalitiesOf } from "./parts.ts";
+import { countedUsage, plainUsageOf, plausible, type Usage } from "../usage.ts";
+import { openaiUsageOf } from "./parts.ts";
 
 /**
  * Input tokens that a second of recorded audio counts as, where an upstream reports only the
@@ -20,21 +20,19 @@ import { modalitiesOf } from "./parts.ts";
 export const tokensPerSecond = 25;
 
 /**
- * Tokens, or a duration in seconds:
- * https://platform.openai.com/docs/api-reference/audio/json-object. Mistral names it otherwise, and
- * bills by it: https://docs.mistral.ai/api/endpoint/audio/transcriptions. Undefined if there is
- * neither.
+ * Tokens, or else a duration in seconds:
+ * https://platform.openai.com/docs/api-reference/audio/json-object. OpenRouter has both where the
+ * model is billed by tokens
+ * (https://openrouter.ai/docs/guides/overview/multimodal/stt). Mistral names the duration otherwise,
+ * and bills by it although it counts the tokens of the prompt:
+ * https://docs.mistral.ai/api/endpoint/audio/transcriptions. Undefined if there is neither.
  */
 export function audioUsageOf(value: unknown): Usage | undefined {
-  const { input_tokens: input, output_tokens: output, input_token_details: details, ...durations } = objectOf(value);
-  const { prompt_audio_seconds: heard, seconds = heard } = durations;
-  if (typeof seconds === "number" && seconds > 0) {
-    const usage = plainUsageOf(Math.ceil(seconds * tokensPerSecond));
-    return { ...plausible({ ...usage, units: { audioSeconds: Math.ceil(seconds) } }), isEstimated: true };
-  }
-  if (tokensOf(input) + tokensOf(output) === 0) return undefined;
-  const usage = plainUsageOf(tokensOf(input), tokensOf(output));
-  return plausible({ ...usage, ...modalitiesOf(objectOf(details), {}) });
+  const { prompt_audio_seconds: heard, seconds = heard } = objectOf(value);
+  const counted = heard === undefined ? countedUsage(openaiUsageOf(value)) : undefined;
+  if (counted !== undefined || typeof seconds !== "number" || !(seconds > 0)) return counted;
+  const usage = plainUsageOf(Math.ceil(seconds * tokensPerSecond));
+  return { ...plausible({ ...usage, units: { audioSeconds: Math.ceil(seconds) } }), isEstimated: true };
 }
 
 /** Streamed speech. `usage` is billed if the upstream reports none. */
@@ -104,8 +102,7 @@ class TranscriptWatcher extends AudioWatcher {
 
   override look(event: SseEvent, value: JsonObject, produced: Produced): Passing {
     if (!Array.isArray(value.choices) || isPresent(value.error)) return super.look(event, value, produced);
-    const { prompt_tokens: input, completion_tokens: output } = objectOf(value.usage);
-    if (isPresent(value.usage)) this.usage = plausible(plainUsageOf(tokensOf(input), tokensOf(output)));
+    this.usage = audioUsageOf(value.usage) ?? this.usage;
     const { delta, finish_reason: reason } = objectOf(value.choices[0]);
     const text = textOf(objectOf(delta).content) ?? "";
     this.#text = (this.#text ?? "") + text;

@@ -1,16 +1,6 @@
 /** Parts of requests and answers that OpenAI's two dialects share. */
 
-import {
-  defined,
-  flagOf,
-  isObject,
-  isPresent,
-  type JsonObject,
-  listOf,
-  objectOf,
-  stringOf,
-  textOf,
-} from "#wire/json/parse.ts";
+import { defined, flagOf, isObject, type JsonObject, listOf, objectOf, stringOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, typeByNameOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { Attachment, Part, Settings } from "../neutral/neutral.ts";
@@ -85,7 +75,7 @@ const none: Units = {};
 /**
  * OpenAI's details of the tokens in and out, and `more` units. Cached tokens count as cached only.
  */
-export function modalitiesOf(
+function modalitiesOf(
   input: JsonObject,
   output: JsonObject,
   more: Units = none,
@@ -103,17 +93,20 @@ export function modalitiesOf(
 }
 
 /**
- * The dialects name the input and output counters differently. `serviceTier` is the member
- * `service_tier` of the answer, `units` what other members say. Undefined if the value is not an
- * object.
+ * The usage in any of OpenAI's formats: each names its counters and their details otherwise, and
+ * some servers use the names of another one (https://github.com/ksylvest/omniai/pull/140).
+ * `serviceTier` is the member `service_tier` of the answer, `units` what other members say.
+ * Undefined if the value is not an object.
  *
- * Other vendors of this format differ: DeepSeek counts `prompt_cache_hit_tokens`
+ * Other vendors of these formats differ: DeepSeek counts `prompt_cache_hit_tokens`
  * (https://api-docs.deepseek.com/guides/kv_cache), Moonshot `cached_tokens`
- * (https://platform.moonshot.ai/docs/api/chat), and xAI counts reasoning beside the completion, so
- * that only all three add up to the total (https://docs.x.ai/docs/guides/reasoning), and lists the
- * tools that it ran. SGLang has `reasoning_tokens` outside of the details, as a part of the
- * completion. Perplexity has them there too, but its prompt, completion and total have neither them
- * nor the `citation_tokens` that its model read
+ * (https://platform.moonshot.ai/docs/api/chat), gateways to Claude `cache_read_input_tokens`
+ * (https://github.com/cline/cline/pull/10266), beside details that may be zero. xAI counts reasoning
+ * beside the completion, so that only all three add up to the total
+ * (https://docs.x.ai/docs/guides/reasoning), and lists the tools that it ran. SGLang has
+ * `reasoning_tokens` outside of the details, as a part of the completion. Perplexity has them there
+ * too, but its prompt, completion and total have neither them nor the `citation_tokens` that its
+ * model read
  * (https://docs.perplexity.ai/guides/pricing#detailed-pricing-breakdown-for-sonar-deep-research).
  * Google counts thinking in the total alone
  * (https://discuss.ai.google.dev/t/127400), Mistral the audio that it heard
@@ -122,17 +115,17 @@ export function modalitiesOf(
  */
 export function openaiUsageOf(
   value: unknown,
-  input: "prompt" | "input",
-  output: "completion" | "output",
   { service_tier: serviceTier, model }: JsonObject = {},
   units: Units = none,
 ): Usage | undefined {
   if (!isObject(value)) return undefined;
   const usage = objectOf(value);
-  const details = objectOf(usage[`${input}_tokens_details`]);
-  const outputDetails = objectOf(usage[`${output}_tokens_details`]);
-  const prompt = tokensOf(usage[`${input}_tokens`]);
-  const completion = tokensOf(usage[`${output}_tokens`]);
+  const details = objectOf(usage.prompt_tokens_details ?? usage.input_tokens_details ?? usage.input_token_details);
+  const outputDetails = objectOf(
+    usage.completion_tokens_details ?? usage.output_tokens_details ?? usage.output_token_details,
+  );
+  const prompt = Math.max(tokensOf(usage.prompt_tokens), tokensOf(usage.input_tokens));
+  const completion = Math.max(tokensOf(usage.completion_tokens), tokensOf(usage.output_tokens));
   const reasoning = tokensOf(outputDetails.reasoning_tokens ?? usage.reasoning_tokens);
   /** Tokens that only the total has. */
   const more = Math.max(0, tokensOf(usage.total_tokens) - prompt - completion);
@@ -142,13 +135,15 @@ export function openaiUsageOf(
       ? more > 0 && !isHeard && /gemini/i.test(String(model))
       : more === reasoning || usage.num_search_queries !== undefined;
   const thoughts = isThinking ? reasoning || more : 0;
-  const cached = tokensOf(
-    [details.cached_tokens, details.cached_read_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens].find(
-      isPresent,
-    ),
+  const cached = Math.max(
+    tokensOf(details.cached_tokens),
+    tokensOf(details.cached_read_tokens),
+    tokensOf(usage.prompt_cache_hit_tokens),
+    tokensOf(usage.cached_tokens),
+    tokensOf(usage.cache_read_input_tokens),
   );
   const written = cacheWritesOf(usage, details);
-  const isBeside = cached > prompt || (more > 0 && more === cached + written);
+  const isBeside = Math.max(cached, written) > prompt || (more > 0 && more === cached + written);
   return plausible({
     inputTokens: prompt + tokensOf(usage.citation_tokens) + (isHeard ? more : 0) + (isBeside ? cached + written : 0),
     cachedInputTokens: cached,
@@ -158,7 +153,7 @@ export function openaiUsageOf(
     ...modalitiesOf(
       isHeard ? { audio_tokens: more, ...details } : details,
       outputDetails,
-      largerOf(serverToolsOf(usage), largerOf(hourWritesOf(details), units)),
+      largerOf(serverToolsOf(usage), largerOf(hourWritesOf(usage, details), units)),
     ),
     ...serviceTierOf(serviceTier),
   });
@@ -173,10 +168,13 @@ export function openaiUsageOf(
  * - LiteLLM: `cache_creation_tokens` (https://github.com/BerriAI/litellm/issues/11364)
  * - new-api: `cached_creation_tokens`
  * - Bifrost: `cached_write_tokens` (https://github.com/maximhq/bifrost/pull/6500)
+ * - Cline, Vercel: `cache_creation_input_tokens` outside of the details
+ *   (https://github.com/cline/cline/pull/10266)
  */
-function cacheWritesOf({ x_details: more }: JsonObject, details: JsonObject): number {
+function cacheWritesOf({ x_details: more, cache_creation_input_tokens: own }: JsonObject, details: JsonObject): number {
   const hidden = more === undefined ? undefined : objectOf(objectOf(listOf(more)[0]).prompt_tokens_details);
   return Math.max(
+    tokensOf(own),
     tokensOf(details.cache_write_tokens),
     tokensOf(details.cache_creation_input_tokens),
     tokensOf(details.cache_creation_tokens),
@@ -186,9 +184,12 @@ function cacheWritesOf({ x_details: more }: JsonObject, details: JsonObject): nu
   );
 }
 
-/** The writes for an hour, in the members of Qwen and LiteLLM. */
-function hourWritesOf({ cache_creation: qwen, cache_creation_token_details: litellm }: JsonObject): Units {
-  const hour = tokensOf(objectOf(qwen ?? litellm).ephemeral_1h_input_tokens);
+/** The writes for an hour, in the members of Qwen, LiteLLM and Anthropic, or of new-api. */
+function hourWritesOf(usage: JsonObject, details: JsonObject): Units {
+  const split = details.cache_creation ?? details.cache_creation_token_details ?? usage.cache_creation;
+  const hour = tokensOf(
+    split === undefined ? usage.claude_cache_creation_1_h_tokens : objectOf(split).ephemeral_1h_input_tokens,
+  );
   return hour === 0 ? none : { cacheWrite1hTokens: hour };
 }
 

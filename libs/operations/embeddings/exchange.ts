@@ -1,11 +1,11 @@
 /** Embeddings from upstreams of either format. */
 import type { UpstreamDialect } from "#dialects/dialect.ts";
 import { profiles } from "#dialects/profiles.ts";
-import { plainUsageOf } from "#dialects/usage.ts";
+import { plainUsageOf, type Usage } from "#dialects/usage.ts";
 import { parsedObject } from "#wire/json/parse.ts";
 import { embeddingsErrorBytesMax } from "../bounds.ts";
 import { isConversation, ownBytesOf } from "../conversation.ts";
-import { type CallExchange, estimatedHeader, refusedFor } from "../exchange.ts";
+import { type CallExchange, refusedFor } from "../exchange.ts";
 import { textTokensOf } from "../token-estimate.ts";
 import { errorReaderOf, foreignErrorReaderOf } from "../upstream-errors.ts";
 import {
@@ -44,20 +44,15 @@ export const embeddingExchange: CallExchange<Context> = {
     const isEstimated = to === "gemini" && texts.length > 0;
     const tokens = isEstimated ? Math.ceil(await textTokensOf(texts)) : undefined;
     const context: Context = { from, to, spoken, requested, model, tokens };
-    return {
-      kind: "call",
-      request,
-      context,
-      errors: from === to ? "own" : "foreign",
-      ...(tokens !== undefined && { headers: estimatedHeader }),
-    };
+    return { kind: "call", request, context, errors: from === to ? "own" : "foreign" };
   },
   read({ from, to, spoken, requested, model, tokens }, bytes) {
     const answer = embeddingAnswerOf(from, to, requested, model, bytes);
-    if (answer !== undefined)
-      return tokens === undefined
-        ? { kind: "answer", ...answer }
-        : { kind: "answer", body: withEmbeddingUsage(answer.body, tokens), usage: plainUsageOf(tokens) };
+    if (answer !== undefined) {
+      if (tokens === undefined) return { kind: "answer", ...answer };
+      const usage: Usage = answer.usage ?? { ...plainUsageOf(tokens), isEstimated: true };
+      return { kind: "answer", body: withEmbeddingUsage(answer.body, usage.inputTokens), usage };
+    }
     const body = bytes.length > embeddingsErrorBytesMax ? undefined : parsedObject(bytes);
     if (body?.error === undefined || body.error === null) return { kind: "malformed" };
     const errorOf = from === to ? errorReaderOf(spoken) : foreignErrorReaderOf(spoken, undefined);

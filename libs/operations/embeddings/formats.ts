@@ -3,15 +3,16 @@
  * https://platform.openai.com/docs/api-reference/embeddings, https://ai.google.dev/api/embeddings
  */
 import type { WireRequest } from "#dialects/codec.ts";
+import { usageOf as googleUsageOf } from "#dialects/gemini/answer.ts";
 import { camelOf, pathOf, resourceOf } from "#dialects/gemini/names.ts";
 import { refuse } from "#dialects/neutral/field-support.ts";
 import type { Profile } from "#dialects/profile.ts";
 import { withMember } from "#dialects/relay/verbatim.ts";
-import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
+import type { Usage } from "#dialects/usage.ts";
 import { type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { readSpan, withElements, withMembers } from "#wire/json/spans.ts";
 import { embeddedTextsMax } from "../bounds.ts";
-import { namedAnswerOf, requestFor, withModel } from "../openai-call.ts";
+import { namedAnswerOf, reportedUsageOf, requestFor, withModel } from "../openai-call.ts";
 
 /**
  * In one request to Google: https://ai.google.dev/api/embeddings#method:-models.batchembedcontents
@@ -135,7 +136,10 @@ export function embeddingAnswerOf(
   return from === "gemini" ? googleAnswerFrom(bytes, requested) : openaiAnswerOf(bytes, requested, id);
 }
 
-/** Bytes stay unchanged except for the name of the model and an encoding that was not requested. */
+/**
+ * Bytes stay unchanged except for the name of the model, an encoding that was not requested, and a
+ * usage that does not count the prompt, as Voyage's.
+ */
 function openaiAnswerOf(
   sent: Buffer,
   { count, isBase64 }: RequestedEmbeddings,
@@ -148,7 +152,10 @@ function openaiAnswerOf(
   const encoded = withMembers(sent, "data", (items) =>
     withElements(items, (item) => withMembers(item, "embedding", encode)),
   );
-  return { body: namedAnswerOf(encoded, id), usage: usageOf(answer?.usage) };
+  const body = namedAnswerOf(encoded, id);
+  const usage = reportedUsageOf(answer?.usage);
+  const isNamed = usage === undefined || objectOf(answer?.usage).prompt_tokens !== undefined;
+  return { body: isNamed ? body : withEmbeddingUsage(body, usage.inputTokens), usage };
 }
 
 /** Bytes stay unchanged except for the name of the model. */
@@ -166,10 +173,10 @@ function googleRequestOf(bytes: Buffer, isBatched: boolean, model: string): Wire
 }
 
 function googleAnswerOf(sent: Buffer, { count, isBatched }: RequestedEmbeddings): EmbeddingAnswer | undefined {
-  const { embedding, embeddings } = parsedObject(sent) ?? {};
+  const { embedding, embeddings, usageMetadata } = parsedObject(sent) ?? {};
   const vectors = isBatched ? listOf(embeddings) : [embedding ?? listOf(embeddings)[0]];
   return vectors.length === count && vectors.every((one) => isEmbedding(objectOf(one).values))
-    ? { body: sent, usage: undefined }
+    ? { body: sent, usage: googleUsageOf(usageMetadata) }
     : undefined;
 }
 
@@ -188,9 +195,10 @@ function openaiAnswerFrom(
   { count, isBase64 }: RequestedEmbeddings,
   id: string,
 ): EmbeddingAnswer | undefined {
-  const vectors = listOf(parsedObject(sent)?.embeddings).map((embedding) => numbersOf(objectOf(embedding).values));
+  const { embeddings, usageMetadata } = parsedObject(sent) ?? {};
+  const vectors = listOf(embeddings).map((embedding) => numbersOf(objectOf(embedding).values));
   return isComplete(vectors, count)
-    ? { body: Buffer.from(openaiTextOf(vectors, isBase64, id)), usage: undefined }
+    ? { body: Buffer.from(openaiTextOf(vectors, isBase64, id)), usage: googleUsageOf(usageMetadata) }
     : undefined;
 }
 
@@ -206,7 +214,7 @@ function googleAnswerFrom(sent: Buffer, { count, isBatched }: RequestedEmbedding
   const embeddings = vectors.map((values) => ({ values }));
   return {
     body: jsonBytesOf(isBatched ? { embeddings } : { embedding: embeddings[0] }),
-    usage: usageOf(answer?.usage),
+    usage: reportedUsageOf(answer?.usage),
   };
 }
 
@@ -225,7 +233,7 @@ const numbersTextOf = (embedding: Buffer) => (isText(embedding) ? jsonBytesOf(nu
 const isText = (json: Buffer) => json[0] === 0x22;
 const numbersIn = (json: Buffer) => numbersOf(readSpan(json, { start: 0, end: json.length }));
 
-/** The answer with the gateway's token count, for an upstream that reports none. */
+/** The answer with this count of tokens, for an upstream that reports none in OpenAI's names. */
 export const withEmbeddingUsage = (body: Buffer, tokens: number) =>
   withMember(body, ["usage"], jsonBytesOf({ prompt_tokens: tokens, total_tokens: tokens }));
 
@@ -251,9 +259,4 @@ function numbersOf(value: unknown): number[] {
   if (text === undefined) return listOf(value).map(Number);
   const bytes = Buffer.from(text, "base64");
   return Array.from({ length: Math.floor(bytes.length / 4) }, (_, place) => bytes.readFloatLE(place * 4));
-}
-
-function usageOf(value: unknown): Usage | undefined {
-  const tokens = tokensOf(objectOf(value).prompt_tokens);
-  return tokens === 0 ? undefined : plainUsageOf(tokens);
 }

@@ -4,10 +4,10 @@
  */
 import type { UpstreamError } from "#dialects/errors.ts";
 import { audioUsageOf } from "#dialects/openai/audio.ts";
-import { modalitiesOf } from "#dialects/openai/parts.ts";
+import { openaiUsageOf } from "#dialects/openai/parts.ts";
 import { withMember } from "#dialects/relay/verbatim.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
-import { plausible, tokensOf, type Usage, type UsageBounds } from "#dialects/usage.ts";
+import { countedUsage, plausible, tokensOf, type Usage, type UsageBounds } from "#dialects/usage.ts";
 import { type JsonObject, jsonBytesOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf, readSpan } from "#wire/json/spans.ts";
 import { transcriptionModelPath } from "./operation.ts";
@@ -168,7 +168,7 @@ export class OpenaiSession implements UpstreamSession {
    * one is free.
    */
   #responseDone({ usage, status }: JsonObject): void {
-    const reported = responseUsageOf(usage);
+    const reported = countedUsage(openaiUsageOf(usage));
     const used = reported ?? (status === "failed" ? undefined : this.#unreported.usage);
     this.#add(used);
     if (reported !== undefined) this.#unreported.reported(reported);
@@ -223,21 +223,3 @@ function sendingOf(fragment: Buffer): Sending | undefined {
 
 const bytesPerSecondOf = (format: unknown) =>
   /g711|pcmu|pcma/i.test(String(format ?? "")) ? g711BytesPerSecond : pcmBytesPerSecond;
-
-function responseUsageOf(value: unknown): Usage | undefined {
-  const {
-    input_tokens: input,
-    output_tokens: output,
-    input_token_details: details,
-    output_token_details: outputDetails,
-  } = objectOf(value);
-  if (tokensOf(input) + tokensOf(output) === 0) return undefined;
-  return plausible({
-    inputTokens: tokensOf(input),
-    cachedInputTokens: tokensOf(objectOf(details).cached_tokens),
-    cacheWriteTokens: 0,
-    outputTokens: tokensOf(output),
-    reasoningTokens: 0,
-    ...modalitiesOf(objectOf(details), objectOf(outputDetails)),
-  });
-}

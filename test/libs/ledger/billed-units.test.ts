@@ -110,6 +110,22 @@ const cachedChat = (details: object, more: object = {}) =>
       ...more,
     },
   });
+const written = { prompt_tokens: 400, completion_tokens: 100, cache_creation_input_tokens: 300 };
+const byNewApi = { claude_cache_creation_1_h_tokens: 200, claude_cache_creation_5_m_tokens: 100 };
+const hourWrites: [vendor: string, usage: Usage | undefined][] = [
+  // https://github.com/QuantumNous/new-api/issues/6212
+  ["new-api", chatUsageOf({ usage: { ...written, ...byNewApi } })],
+  [
+    "new-api in messages",
+    anthropic({ input_tokens: 100, output_tokens: 100, cache_creation_input_tokens: 300, ...byNewApi }),
+  ],
+  [
+    "Anthropic, in a chat completion",
+    chatUsageOf({
+      usage: { ...written, cache_creation: { ephemeral_5m_input_tokens: 100, ephemeral_1h_input_tokens: 200 } },
+    }),
+  ],
+];
 const cacheWrites: [vendor: string, usage: Usage | undefined][] = [
   ["OpenAI", cachedChat({ cache_write_tokens: 400 })],
   [
@@ -141,6 +157,30 @@ const cacheWrites: [vendor: string, usage: Usage | undefined][] = [
   ["new-api", cachedChat({ cached_creation_tokens: 400 })],
   // https://github.com/maximhq/bifrost/pull/6500
   ["Bifrost", cachedChat({ cached_tokens: undefined, cached_read_tokens: 500, cached_write_tokens: 400 })],
+  // https://github.com/cline/cline/pull/10266
+  ["Vercel", cachedChat({}, { cache_creation_input_tokens: 400 })],
+  ["Cline", cachedChat({ cached_tokens: 0 }, { cache_read_input_tokens: 500, cache_creation_input_tokens: 400 })],
+  [
+    "a gateway to DeepSeek",
+    cachedChat({ cached_tokens: 0, cache_write_tokens: 400 }, { prompt_cache_hit_tokens: 500 }),
+  ],
+  [
+    // https://github.com/orangeboyChen/codebuddy2api/pull/115
+    "Responses with the usage of a chat completion",
+    responsesUsageOf({
+      usage: { prompt_tokens: 1_000, prompt_tokens_details: { cached_tokens: 500, cache_write_tokens: 400 } },
+    }),
+  ],
+  [
+    "a chat completion with the names of Responses beside zeros",
+    cachedChat(
+      {},
+      {
+        ...{ prompt_tokens: 0, prompt_tokens_details: null, input_tokens: 1_000 },
+        input_tokens_details: { cached_tokens: 500, cache_write_tokens: 400 },
+      },
+    ),
+  ],
 ];
 
 const cases: [name: string, prices: Prices, usage: Usage | undefined, cost: string][] = [
@@ -308,6 +348,27 @@ const cases: [name: string, prices: Prices, usage: Usage | undefined, cost: stri
     }),
     // 1,000 × 1 + 300 × 0.1 + 200 × 1.25 + 100 × 5
     "0.00178",
+  ],
+  [
+    "the cache in Anthropic's names alone, beside the prompt",
+    pricesOf({ inputPerMillion: 1, cacheWritePerMillion: 1.25, outputPerMillion: 5 }),
+    chatUsageOf({ usage: { input_tokens: 100, output_tokens: 100, cache_creation_input_tokens: 300 } }),
+    // 100 × 1 + 300 × 1.25 + 100 × 5
+    "0.000975",
+  ],
+  ...hourWrites.map(([vendor, usage]): (typeof cases)[number] => [
+    `writes for an hour as ${vendor} names them`,
+    pricesOf({ inputPerMillion: 1, cacheWritePerMillion: 1.25, outputPerMillion: 5 }),
+    usage,
+    // 100 × 1 + 100 × 1.25 + 200 × 2 + 100 × 5
+    "0.001125",
+  ]),
+  [
+    // https://openrouter.ai/docs/client-sdks/typescript/models/sttusage
+    "a transcript with a duration that is billed by its tokens",
+    pricesOf({ inputPerMillion: 2.5, outputPerMillion: 10, perAudioSecond: 1 }),
+    audioUsageOf({ seconds: 9.2, total_tokens: 113, input_tokens: 83, output_tokens: 30, cost: 0.000508 }),
+    "0.0005075",
   ],
   [
     // https://github.com/pydantic/genai-prices/pull/591

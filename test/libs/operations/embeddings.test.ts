@@ -95,3 +95,51 @@ test("an answer without an embedding for each input is a failure", () => {
   }
   assert.equal(answered(google, '{"data":[{"embedding":[]}]}', "gemini", "openai"), undefined);
 });
+
+test("each vendor's count of an embedding's tokens is read", () => {
+  const openai = { from: "openai", request: '{"model":"mine","input":"a"}' } as const;
+  const google = { from: "gemini", request: '{"content":{"parts":[{"text":"a"}]}}' } as const;
+  const data = '"data":[{"index":0,"embedding":[1]}]';
+  const vector = '{"values":[1]}';
+  const reports: [name: string, to: EmbeddingFormat, report: string, tokens: number | undefined, images?: number][] = [
+    ["OpenAI", "openai", '"usage":{"prompt_tokens":7,"total_tokens":7}', 7],
+    // https://docs.voyageai.com/reference/embeddings-api
+    ["Voyage", "openai", '"usage":{"total_tokens":7}', 7],
+    ["names of Responses", "openai", '"usage":{"input_tokens":7,"output_tokens":0}', 7],
+    [
+      "a model of images",
+      "openai",
+      '"usage":{"prompt_tokens":7,"total_tokens":7,"prompt_tokens_details":{"image_tokens":4}}',
+      7,
+      4,
+    ],
+    // https://github.com/maximhq/bifrost/pull/7295
+    [
+      "Google",
+      "gemini",
+      '"usageMetadata":{"promptTokenCount":7,"promptTokenDetails":[{"modality":"TEXT","tokenCount":7}]}',
+      7,
+    ],
+    [
+      "Google, of an image",
+      "gemini",
+      '"usageMetadata":{"promptTokenCount":7,"promptTokenDetails":[{"modality":"IMAGE","tokenCount":4}]}',
+      7,
+      4,
+    ],
+    ["nobody", "openai", '"usage":{"prompt_tokens":0,"total_tokens":0}', undefined],
+    ["an older model of Google", "gemini", '"usageMetadata":{}', undefined],
+  ];
+  for (const { from, request } of [openai, google])
+    for (const [name, to, report, tokens, images] of reports) {
+      const vectors = to === "openai" ? data : from === "gemini" ? `"embedding":${vector}` : `"embeddings":[${vector}]`;
+      const answer = exchangeOf(request, from, to).answerOf(Buffer.from(`{${vectors},${report}}`));
+      assert.deepEqual(
+        [answer?.usage?.inputTokens, answer?.usage?.units?.imageInputTokens],
+        [tokens, images],
+        `${from} by ${name}`,
+      );
+    }
+  const voyage = JSON.parse(answered(openai.request, `{${data},"usage":{"total_tokens":7}}`) ?? "");
+  assert.deepEqual(voyage.usage, { prompt_tokens: 7, total_tokens: 7 });
+});
