@@ -81,8 +81,17 @@ class AudioWatcher extends Watcher {
 }
 
 /**
- * vLLM sends a transcript as chunks in the form of chat completions, which become OpenAI's events.
- * Each part of a long recording ends with a finish reason:
+ * An event of Mistral's transcript as OpenAI's; undefined for the language and for segments:
+ * https://docs.mistral.ai/api/endpoint/audio/transcriptions
+ */
+function ofMistral({ type, text, usage }: JsonObject): JsonObject | undefined {
+  if (type === "transcription.text.delta") return { type: "transcript.text.delta", delta: text };
+  return type === "transcription.done" ? { type: "transcript.text.done", text, usage } : undefined;
+}
+
+/**
+ * vLLM sends a transcript as chunks in the form of chat completions, which become OpenAI's events,
+ * as do those of Mistral. Each part of a long recording ends with a finish reason:
  * https://github.com/vllm-project/vllm/issues/49116
  */
 class TranscriptWatcher extends AudioWatcher {
@@ -101,6 +110,12 @@ class TranscriptWatcher extends AudioWatcher {
   }
 
   override look(event: SseEvent, value: JsonObject, produced: Produced): Passing {
+    if (!isPresent(value.error) && String(value.type).startsWith("transcription.")) {
+      const own = ofMistral(value);
+      return own === undefined
+        ? { kind: "hidden" }
+        : super.look({ event: String(own.type), data: jsonBytesOf(own) }, own, produced);
+    }
     if (!Array.isArray(value.choices) || isPresent(value.error)) return super.look(event, value, produced);
     this.usage = audioUsageOf(value.usage) ?? this.usage;
     const { delta, finish_reason: reason } = objectOf(value.choices[0]);

@@ -65,6 +65,25 @@ test("a transcript in the chunks of vLLM becomes OpenAI's events", () => {
   }
 });
 
+test("a transcript in Mistral's events becomes OpenAI's", () => {
+  const language = eventOf({ type: "transcription.language", audio_language: "en" });
+  const text = (text: string, isNamed = true) => eventOf({ type: "transcription.text.delta", text }, isNamed);
+  const part = eventOf({ type: "transcription.segment", text: "hello", start: 0, end: 1 });
+  const heard = { prompt_audio_seconds: 4, prompt_tokens: 3, completion_tokens: 2, total_tokens: 105 };
+  const last = eventOf({ type: "transcription.done", model: "m", text: "hello", language: "en", usage: heard });
+  const delta = (text: string) => eventOf({ type: "transcript.text.delta", delta: text });
+  const done = eventOf({ type: "transcript.text.done", text: "hello", usage: heard });
+  const counted = { ...plainUsageOf(100), units: { audioSeconds: 4 }, isEstimated: true };
+  for (const isNamed of [true, false]) {
+    const sent = language + text("hel", isNamed) + text("lo", isNamed) + part + last;
+    const seen = delta("hel") + delta("lo") + done;
+    assert.deepEqual(read(transcriptStreamOf(), sent), { text: seen, kind: "end", usage: counted });
+    assert.equal(read(transcriptStreamOf(), `${sent}data: [DONE]\n\n`).kind, "end");
+  }
+  for (const broken of [language + text("hel"), text("hel") + eventOf({ type: "error", error: { message: "no" } })])
+    assert.equal(read(transcriptStreamOf(), broken).kind, "failed");
+});
+
 test("silence is a transcript without text", () => {
   const silent = eventOf({ type: "transcript.text.done", text: "" }, false);
   assert.deepEqual(read(transcriptStreamOf(), silent), { text: silent, kind: "end", usage: undefined });
