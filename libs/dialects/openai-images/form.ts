@@ -36,11 +36,33 @@ async function typedFileOf(file: File): Promise<File> {
 }
 
 /**
+ * An edit that is JSON in OpenAI's form; the same object if it is in it. In xAI's form an edit has
+ * one `image`, and images have a `url`; clients of other gateways send plain texts.
+ * https://docs.x.ai/developers/model-capabilities/images/editing,
+ * https://github.com/basketikun/chatgpt2api/pull/146
+ */
+export function openaiEditOf(edit: JsonObject): JsonObject {
+  const { image, images, mask, ...fields } = edit;
+  const references = [image, images].flat().filter(isPresent);
+  const own = references.map(openaiReferenceOf);
+  const ownMask = openaiReferenceOf(mask);
+  const isOwn = image === undefined && ownMask === mask && own.every((one, place) => one === references[place]);
+  return isOwn ? edit : { ...fields, images: own, ...(isPresent(mask) && { mask: ownMask }) };
+}
+
+function openaiReferenceOf(reference: unknown): unknown {
+  if (typeof reference === "string") return { image_url: reference };
+  const { image_url: address, url = objectOf(address).url } = objectOf(reference);
+  return typeof url === "string" && typeof address !== "string" ? { image_url: url } : reference;
+}
+
+/**
  * The form for an edit that is JSON, as Codex sends it. An image at an address is an empty file.
  * Throws Refusal for an image that is neither an address nor in the body.
  * https://developers.openai.com/api/reference/resources/images/methods/edit
  */
-export function formOfJson({ images, mask, ...fields }: JsonObject): FormData {
+export function formOfJson(edit: JsonObject): FormData {
+  const { images, mask, ...fields } = openaiEditOf(edit);
   const form = new FormData();
   for (const [name, value] of Object.entries(fields)) if (isPresent(value)) form.append(name, String(value));
   for (const [place, image] of listOf(images).entries()) form.append("image[]", fileOf(image, `images[${place}]`));

@@ -6,6 +6,7 @@ import {
   editFinder,
   formOfJson,
   hasAddress,
+  openaiEditOf,
   typedFormOf,
   valuesOf,
 } from "#dialects/openai-images/form.ts";
@@ -17,8 +18,9 @@ import {
   imageStreamOf,
   type Looks,
 } from "#dialects/openai-images/verbatim.ts";
+import { isXaiImageModel, xaiEditOf } from "#dialects/openai-images/xai.ts";
 import { formOf, isJsonType } from "#wire/form.ts";
-import { type JsonObject, parsedObject } from "#wire/json/parse.ts";
+import { type JsonObject, jsonBytesOf, parsedObject } from "#wire/json/parse.ts";
 import { withData } from "../conversation.ts";
 import { type CallExchange, type ResolveAddresses, refusedFor } from "../exchange.ts";
 import { formRequestOf } from "../openai-call.ts";
@@ -42,23 +44,31 @@ const exchangeOf = (event: string, formPath?: string): CallExchange<Context> => 
   wantedOf: () => "openai-images",
   async prepare({ framing, body, contentType, spoken, target, createdAt }, resolve) {
     if (spoken !== "openai-images" && spoken !== "gemini") return refusedFor("images on these paths");
-    const json = isJsonType(contentType) ? (parsedObject(body) ?? {}) : undefined;
+    const sent = isJsonType(contentType) ? (parsedObject(body) ?? {}) : undefined;
+    const json = sent === undefined || formPath === undefined ? sent : openaiEditOf(sent);
     const formIn = () => (json === undefined ? formOf(body, contentType) : formOfJson(json));
     const form = formPath !== undefined ? await typedFormOf(await formIn()) : undefined;
     if (formPath === variations && spoken === "gemini") return refusedFor("variations of images");
     const values = form === undefined ? (json ?? {}) : valuesOf(form);
     const remote = form !== undefined && json !== undefined && hasAddress(json) ? json : undefined;
+    const sources = () => sourcesOf(remote ?? {}, resolve);
     const ownRequest = async () => {
       if (form === undefined || formPath === undefined)
         return imageRequestOf(body, "/images/generations", target.model);
+      if (formPath !== variations && isXaiImageModel(target.model))
+        return xaiEditOf(values, form, await sources(), formPath, target.model);
       // Few servers read JSON here, but no form has an address.
       return remote === undefined
         ? formRequestOf(form, formPath, target.model)
-        : imageRequestOf(await withData(body, editFinder, resolve), formPath, target.model);
+        : imageRequestOf(
+            await withData(json === sent ? body : jsonBytesOf(json), editFinder, resolve),
+            formPath,
+            target.model,
+          );
     };
     const request =
       spoken === "gemini"
-        ? await geminiImageRequestOf(values, form, await sourcesOf(remote ?? {}, resolve), target.model)
+        ? await geminiImageRequestOf(values, form, await sources(), target.model)
         : await ownRequest();
     if (request === undefined) return refusedFor("requests without a model");
     const context: Context = {
