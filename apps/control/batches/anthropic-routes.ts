@@ -17,7 +17,7 @@ import type { BatchService } from "./context.ts";
 type WithId = { Params: { id: string } };
 
 const path = "/anthropic/messages/batches";
-const listedMax = 100;
+const listedMax = 1_000;
 
 export function addAnthropicBatchRoutes(server: FastifyInstance, service: BatchService): void {
   const { database, clock } = service;
@@ -62,7 +62,7 @@ export function addAnthropicBatchRoutes(server: FastifyInstance, service: BatchS
     const { account } = request.claims;
     const query = request.query as Record<string, unknown>;
     const { limit = String(batchesShownDefault), after_id: afterId, before_id: beforeId } = query;
-    if (!/^\d{1,3}$/.test(String(limit)) || Number(limit) < 1 || Number(limit) > listedMax)
+    if (!/^\d{1,4}$/.test(String(limit)) || Number(limit) < 1 || Number(limit) > listedMax)
       return sendFailure(reply, invalid(`'limit' must be an integer from 1 to ${listedMax}.`, "limit"));
     const [after, before] = await Promise.all(
       [afterId, beforeId].map((id) => (id === undefined ? undefined : findById(account, String(id)))),

@@ -1,7 +1,6 @@
 /** Batches as callers and the console see them: with the counts of their lines, and their usage. */
 import { sql } from "kysely";
 import type { Failure } from "#dialects/errors.ts";
-import { batchesShownMax } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import { isPartialSql } from "../ledger/columns.ts";
 import { hasFiles } from "./batch-results.ts";
@@ -129,7 +128,7 @@ export async function listBatches(
     .selectAll()
     .where("account", "=", account)
     .where("state", "!=", "receiving")
-    .limit(Math.min(limit, batchesShownMax) + 1);
+    .limit(limit + 1);
   if (dialect !== undefined) query = query.where("dialect", "=", dialect);
   const mark = after ?? before;
   if (mark !== undefined)

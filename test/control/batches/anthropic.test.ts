@@ -66,11 +66,15 @@ test("a batch runs at an upstream of another dialect; its results are at the gat
   assert.ok(last?.type === "errored");
   assert.equal(last.error.error.type, "invalid_request_error");
 
-  const page = await client.messages.batches.list({ limit: 2 });
-  assert.deepEqual(
-    page.data.map(({ id }) => id),
-    [batch.id],
-  );
+  // https://platform.claude.com/docs/en/api/csharp/messages/batches/list
+  for (const limit of [1, 2, 100, 1_000]) {
+    const page = await client.messages.batches.list({ limit });
+    assert.deepEqual(
+      page.data.map(({ id }) => id),
+      [batch.id],
+    );
+  }
+  for (const limit of [0, 1_001]) await assert.rejects(client.messages.batches.list({ limit }), { status: 400 });
   const other = clientOf(await addAccount("other"));
   for (const call of [
     () => other.messages.batches.retrieve(batch.id),
