@@ -256,6 +256,36 @@ test("the limit of an answer's tokens has the name that the model reads, whichev
   }
 });
 
+test("embeddings come as the caller encodes them from a server that knows no encodings", async () => {
+  // https://github.com/1Panel-dev/MaxKB/issues/2639
+  const refusal = { detail: "extra fields not permitted: ['encoding_format']" };
+  const answer = { object: "list", data: [{ object: "embedding", index: 0, embedding: [1, 2] }], model: "m" };
+  upstream.answerWith((response, { json }) =>
+    json.encoding_format === undefined ? jsonAnswer(answer)(response) : jsonAnswer(refusal, 400)(response),
+  );
+  const packed = Buffer.from(Float32Array.of(1, 2).buffer).toString("base64");
+  for (const calls of [2, 1]) {
+    upstream.requests.length = 0;
+    const response = await post("/v1/embeddings", { model: "chat", input: "a", encoding_format: "base64" });
+    const { data } = (await response.json()) as { data?: { embedding: string }[] };
+    assert.deepEqual([response.status, data?.[0]?.embedding], [200, packed]);
+    assert.equal(upstream.requests.length, calls);
+  }
+});
+
+test("rankings are cut, and repeat their documents, for a server that does neither", async () => {
+  const results = [0, 1].map((index) => ({ index, relevance_score: index / 2 }));
+  upstream.answerWith((response, { json }) => {
+    const name = ["top_n", "return_documents"].find((field) => json[field] !== undefined);
+    const detail = [{ type: "extra_forbidden", loc: ["body", name], msg: "Extra inputs are not permitted" }];
+    jsonAnswer(name === undefined ? { results } : { detail }, name === undefined ? 200 : 422)(response);
+  });
+  const documents = ["a", "b"];
+  const response = await post("/v1/rerank", { model: "chat", query: "q", documents, top_n: 1, return_documents: true });
+  const ranking = (await response.json()) as { results?: object[] };
+  assert.deepEqual(ranking.results, [{ index: 1, relevance_score: 0.5, document: { text: "b" } }]);
+});
+
 test("more stop sequences than OpenAI takes: chat and legacy completions end at the last one", async () => {
   const stop = ["a1", "b2", "c3", "d4", "e5", "simulated"];
   const common = { model: "simulated", max_tokens: 50, stop };

@@ -63,6 +63,14 @@ const paths = [
   "messages.name",
   "input.status",
   "parallel_tool_calls",
+  // The gateway itself encodes vectors, sorts and cuts rankings, and repeats their documents.
+  "encoding_format",
+  "top_n",
+  "return_documents",
+  // Options of images.
+  "quality",
+  "style",
+  "moderation",
 ];
 
 /**
@@ -86,11 +94,13 @@ const fields: ReadonlyMap<string, readonly string[]> = new Map([
   ...Map.groupBy(paths, (path) => plainOf(path.split(".").at(-1) as string)),
   ["outputconfig", ["output_config.effort"]],
   ["cachecontrol", ["cache_control"]],
+  // Models of images that do not know it answer in base64 only.
+  ["responseformat", ["response_format=b64_json"]],
 ]);
 
 /** The field itself is refused, whatever its value. */
 const refusesField =
-  /unsupported (?:parameter|field|property)|(?:is|are) (?:unsupported|not (?:yet )?(?:supported|permitted|allowed|enabled|available))|unrecognized|unknown|extra[ _](?:inputs|fields|forbidden)|cannot find field|deprecated|no longer|only the default/i;
+  /unsupported (?:parameter|field|property)|(?:is|are) (?:unsupported|not (?:yet )?(?:supported|permitted|allowed|enabled|available))|(?:argument not|does not) support(?:ed:| parameters)|unrecognized|unknown|extra[ _](?:inputs|fields|forbidden)|cannot find field|deprecated|no longer|only the default/i;
 /** The value is refused. */
 const refusesValue =
   /unsupported|not (?:yet )?support|unexpected|not (?:permitted|allowed|enabled|available|valid|recognized)|invalid|may only be set|must be (?:set to )?(?:1|default)|appears to contain|should (?:not|match)|does not match/i;
@@ -208,7 +218,7 @@ const remainderMin = 1_024;
 const mentions = [
   /[`'"]([\w.[\]-]{1,120})[`'"]/g,
   /(?:^|[\s(])((?:[\w-]{1,40}[.[\]]{1,2}){0,8}[\w-]{1,40})(?=: )/g,
-  /on this model: ([\w.]{1,120})/gi,
+  /(?:on this model|not supported): ([\w.]{1,120})/gi,
   /(?:supplied|parameter|argument|property|field)s?(?:\(s\))?:? (?!supplied)([\w.[\]-]{1,120})/gi,
 ];
 

@@ -699,3 +699,57 @@ test("summaries of reasoning are left out where the upstream's organization may 
   const body = '{"reasoning":{"effort":"low","summary":"auto"},"x":1}';
   assert.equal(without(body, ...expected.fields), '{"reasoning":{"effort":"low"},"x":1}');
 });
+
+test("fields of embeddings and images that an upstream does not take are left out", () => {
+  const voyage =
+    "The request body is not valid JSON, or some arguments were not specified properly. In particular, Value 'float' supplied for argument 'encoding_format' is not valid -- accepted values are 'base64'";
+  const refusals: [body: object, field: string, isLasting: boolean][] = [
+    // https://github.com/1Panel-dev/MaxKB/issues/2639
+    [{ detail: "extra fields not permitted: ['encoding_format']" }, "encoding_format", true],
+    // https://github.com/BerriAI/litellm/pull/38774
+    [
+      {
+        error: {
+          message:
+            "litellm.UnsupportedParamsError: bedrock does not support parameters: {'encoding_format': 'base64'}, for model=amazon.titan-embed-text-v1",
+        },
+      },
+      "encoding_format",
+      true,
+    ],
+    // https://github.com/cocoindex-io/cocoindex-code/issues/148,
+    // https://github.com/embeddings-benchmark/mteb/issues/1681
+    [{ detail: voyage }, "encoding_format", false],
+    // https://github.com/Kilo-Org/cloud/pull/3196
+    [
+      {
+        detail: [{ type: "extra_forbidden", loc: ["body", "encoding_format"], msg: "Extra inputs are not permitted" }],
+      },
+      "encoding_format",
+      true,
+    ],
+    // https://github.com/obot-platform/obot/issues/2995
+    [{ error: "Argument not supported: quality" }, "quality", true],
+    // https://github.com/memochou1993/gpt-ai-assistant/issues/360
+    [{ error: { message: "Unknown parameter: 'quality'." } }, "quality", true],
+    // https://github.com/genkit-ai/genkit/issues/3346
+    [
+      { error: { message: "Unknown parameter: 'response_format'.", param: "response_format" } },
+      "response_format=b64_json",
+      true,
+    ],
+  ];
+  for (const [body, field, isLasting] of refusals)
+    assert.deepEqual(repairOf(400, upstreamErrorOf(body)), { kind: "omit", fields: [field], isLasting });
+  for (const [body, field, kept] of [
+    ['{"response_format":"b64_json","n":1}', "response_format=b64_json", '{"n":1}'],
+    ['{"response_format":"url"}', "response_format=b64_json", '{"response_format":"url"}'],
+    [
+      '{"response_format":{"type":"json_object"}}',
+      "response_format=b64_json",
+      '{"response_format":{"type":"json_object"}}',
+    ],
+    ['{"documents":["a"],"return_documents":true}', "return_documents", '{"documents":["a"]}'],
+  ] as const)
+    assert.equal(without(body, field), kept);
+});
