@@ -289,6 +289,12 @@ export const batchLeaseMs = 15_000;
 export const batchRenewEveryMs = 2_000;
 /** How often a process looks for batches to check, to run and to end. */
 export const batchEveryMs = 500;
+/**
+ * How long the end of a batch waits for the ledger, which has a record about a second after its
+ * answer, and how often it looks.
+ */
+export const batchUsageWaitMs = 5_000;
+export const batchUsageEveryMs = 250;
 /** How often the delays of processes are read while lines run, and from when on fewer run. */
 export const batchYieldEveryMs = 1_000;
 export const batchDelayMsMax = 4;

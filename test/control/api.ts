@@ -169,7 +169,7 @@ export async function startApi(database: Database): Promise<TestApi> {
     objects: batchObjectsOf(objects, secret),
     files: batchFilesOf(files),
     clock: systemClock,
-    bounds: { linesMax: undefined, tokensMax: 1_000, batchesMax: 2 },
+    bounds: { linesMax: undefined, tokensMax: 1_000, batchesMax: 2, usageWaitMs: 0 },
     modelsOf: async () => (model) => model === "one",
     findFile: (account, id) => files.find(account, id),
     wake: () => undefined,

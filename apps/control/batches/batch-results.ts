@@ -1,6 +1,7 @@
 /** The results of a batch in the order of its lines, and its end. */
 import { createHash } from "node:crypto";
-import { batchesSweptTogether, batchResultsDays, chunkRowsMax, receivingMs } from "../bounds.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { batchesSweptTogether, batchResultsDays, batchUsageEveryMs, chunkRowsMax, receivingMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import { type Batch, closeBatch, countsOf } from "./batch-rows.ts";
 import {
@@ -95,6 +96,8 @@ export async function endBatch(context: BatchContext, batch: Batch): Promise<voi
     );
     return fileId;
   };
+  // The other APIs' batches have no usage.
+  if (batch.dialect === "openai") await usageIsThere(context, batch.id, counts.succeeded);
   const failed = counts.errored + counts.cancelled + counts.expired;
   const hasOutput = hasErrorFile ? counts.succeeded > 0 : counts.succeeded + failed > 0;
   const isClosed = await closeBatch(database, batch, {
@@ -108,6 +111,22 @@ export async function endBatch(context: BatchContext, batch: Batch): Promise<voi
   for (const runs of isClosed ? otherRuns : [batch.runs])
     for (const kind of resultKinds) await files.remove(batch.account, resultFileId({ ...batch, runs }, kind));
   if (isClosed) await deleteChunks(context, batch);
+}
+
+/**
+ * Waits until the ledger has a record of each answer, or for as long as the bound says: callers
+ * read the usage once, when the batch has ended.
+ */
+async function usageIsThere({ database, bounds, clock }: BatchContext, id: string, answers: number): Promise<void> {
+  const until = clock.now() + bounds.usageWaitMs;
+  const query = database
+    .selectFrom("usage")
+    .select(({ fn }) => fn.countAll<string>().as("records"))
+    .where("batch_id", "=", id);
+  while (clock.now() < until) {
+    if (Number((await query.executeTakeFirstOrThrow()).records) >= answers) return;
+    await delay(batchUsageEveryMs);
+  }
 }
 
 /**

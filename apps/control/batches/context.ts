@@ -11,6 +11,8 @@ interface BatchBounds {
   tokensMax: number;
   /** Batches of an account that are not over. */
   batchesMax: number;
+  /** How long the end of a batch waits for the usage of its answers. */
+  usageWaitMs: number;
 }
 
 export interface BatchContext {

@@ -9,6 +9,7 @@ import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { lateReportMs, type ProcessReport, readProcessReports } from "#service/process-reports.ts";
 import type { Redis } from "#service/redis.ts";
+import { batchUsageWaitMs } from "../bounds.ts";
 import type { ControlConfig } from "../config.ts";
 import type { Database } from "../database/database.ts";
 import type { FileStore } from "../files/file-store.ts";
@@ -88,6 +89,7 @@ export function openBatches(
       linesMax: batchLinesMax === 0 ? undefined : batchLinesMax,
       tokensMax: accountBatchTokensMax,
       batchesMax: accountBatchesMax,
+      usageWaitMs: batchUsageWaitMs,
     },
     async modelsOf(keyId) {
       const key = await database

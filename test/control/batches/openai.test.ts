@@ -108,6 +108,17 @@ test("a batch runs at an upstream of another dialect, at the batch price", async
     }
 });
 
+test("the usage of a batch is whole when it has ended", async () => {
+  const client = clientOf(await addAccount("counts"));
+  for (let runs = 0; runs < 5; runs++) {
+    const batch = await run(client, [1, 2].map((place) => chatLine(`line-${place}`)).join("\n"));
+    const output = await contentOf(client, batch.output_file_id);
+    const tokens = output.reduce((sum, { response }) => sum + response.body.usage.total_tokens, 0);
+    assert.ok(tokens > 0);
+    assert.equal(batch.usage?.total_tokens, tokens);
+  }
+});
+
 test("only files are left when a batch is over", async () => {
   const client = clientOf(await addAccount("left"));
   const batch = await run(client, chatLine("a"));

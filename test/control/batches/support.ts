@@ -71,7 +71,7 @@ export const contextOf = (database: Database, directory: string): BatchContext =
     objects,
     files: objects.files,
     clock: systemClock,
-    bounds: { linesMax: undefined, tokensMax: 1_000_000_000, batchesMax: 100 },
+    bounds: { linesMax: undefined, tokensMax: 1_000_000_000, batchesMax: 100, usageWaitMs: 0 },
     modelsOf: async () => (model) => model !== "secret",
   };
 };
