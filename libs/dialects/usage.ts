@@ -183,18 +183,29 @@ export const countedUsage = (usage: Usage | undefined): Usage | undefined =>
 /**
  * The report that counts after another one of the same stream. Reports count from the beginning of
  * the answer, so one without output, such as Gemini's last one without `candidatesTokenCount`,
- * leaves out what an earlier one has.
+ * leaves out what an earlier one has; so does one without input, as of Claude's streams, which
+ * report the input at their start and the output at their end.
  */
 export function laterUsage(report: Usage | undefined, before: Usage | undefined): Usage | undefined {
-  if (report === undefined || before === undefined || report.outputTokens > 0) return report ?? before;
-  const { outputTokens, reasoningTokens, audioOutputTokens, units } = before;
-  const imageOutputTokens = units?.imageOutputTokens;
+  if (report === undefined || before === undefined) return report ?? before;
+  if (report.outputTokens > 0 && report.inputTokens > 0) return report;
+  const [input, output] = [report.inputTokens > 0 ? report : before, report.outputTokens > 0 ? report : before];
+  const units = defined({
+    ...report.units,
+    cacheWrite1hTokens: input.units?.cacheWrite1hTokens,
+    cachedAudioTokens: input.units?.cachedAudioTokens,
+    imageInputTokens: input.units?.imageInputTokens,
+    imageOutputTokens: output.units?.imageOutputTokens,
+  });
   return {
     ...report,
-    outputTokens,
-    reasoningTokens,
-    ...(audioOutputTokens !== undefined && { audioOutputTokens }),
-    ...(imageOutputTokens !== undefined && { units: { ...report.units, imageOutputTokens } }),
+    inputTokens: input.inputTokens,
+    cachedInputTokens: input.cachedInputTokens,
+    cacheWriteTokens: input.cacheWriteTokens,
+    outputTokens: output.outputTokens,
+    reasoningTokens: output.reasoningTokens,
+    ...defined({ audioInputTokens: input.audioInputTokens, audioOutputTokens: output.audioOutputTokens }),
+    ...countedUnits(units),
   };
 }
 

@@ -86,6 +86,31 @@ test("a report that counts nothing is none, and takes no other's place", () => {
   }
 });
 
+test("a report without input after one that has some leaves it as it is", () => {
+  const cached = { cached_tokens: 60, audio_tokens: 5, image_tokens: 4 };
+  const chunk = (usage: object) => ({
+    event: undefined,
+    data: jsonBytesOf({ choices: [{ index: 0, delta: { content: "hi" }, finish_reason: "stop" }], usage }),
+  });
+  const reports = [
+    chunk({ prompt_tokens: 100, completion_tokens: 0, prompt_tokens_details: cached }),
+    chunk({ prompt_tokens: 0, completion_tokens: 50, total_tokens: 50 }),
+  ];
+  const decoder = codecs["openai-chat"].streamDecoder();
+  const relay = codecs["openai-chat"].verbatim.stream(Buffer.from("{}"), "sse", { id: "1", model: "m" });
+  for (const one of reports) {
+    decoder.push(one);
+    relay.push(one, []);
+  }
+  const whole = {
+    ...plainUsageOf(100, 50),
+    cachedInputTokens: 60,
+    audioInputTokens: 5,
+    units: { imageInputTokens: 4 },
+  };
+  for (const { usage } of [decoder, relay]) assert.deepEqual(usage, whole);
+});
+
 test("a report without output after one that has some leaves it as it is", () => {
   const answered = { index: 0, delta: { content: "hi" }, finish_reason: "stop" };
   const chat = (usage: object) => ({ choices: [answered], usage });
