@@ -76,6 +76,8 @@ export interface AnswerIdentity {
   id: string;
   /** The catalogue's id of the model that answers. */
   model: string;
+  /** Whole seconds since 1970. */
+  createdAt?: number;
   /**
    * Upstreams store nothing. Undefined where the gateway does not either, and the request refers to
    * nothing stored.
@@ -86,6 +88,8 @@ export interface AnswerIdentity {
    * (custom-calls.ts).
    */
   customNames?: ReadonlySet<string> | undefined;
+  /** A whole answer may stop after a call, because the request names the tool (openai-chat). */
+  namesTool?: boolean;
 }
 
 /** The sequences that the gateway ends an answer at. */
@@ -98,7 +102,6 @@ export interface Cut {
 
 /** The parts of a request that are needed to write its answer in the caller's dialect. */
 export interface AnswerContext extends AnswerIdentity {
-  /** Whole seconds since 1970. */
   createdAt: number;
   /** The upstream's name of the model, to which signatures of its reasoning belong. */
   upstreamModel?: string;

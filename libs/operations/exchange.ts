@@ -96,6 +96,8 @@ export interface PreparedConversation {
   settings?: Buffer;
   /** The names of tools with free text in bytes that are sent unchanged. */
   customNames?: ReadonlySet<string> | undefined;
+  /** Bytes for a whole answer that are sent unchanged name the tool to call (openai-chat). */
+  namesTool?: boolean;
   /** Further headers of the caller's response. */
   headers?: Record<string, string>;
 }

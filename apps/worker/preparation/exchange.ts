@@ -45,7 +45,7 @@ import type {
 } from "#operations/exchange.ts";
 import { foreignErrorReaderOf } from "#operations/upstream-errors.ts";
 import type { GenerationJob } from "#relay/job.ts";
-import { parsedObject } from "#wire/json/parse.ts";
+import { defined, parsedObject } from "#wire/json/parse.ts";
 import type { RequestAttachments } from "../attachments/request-attachments.ts";
 import { firstContentMsMax } from "../bounds.ts";
 import type { UpstreamRequest } from "../upstream/upstreams.ts";
@@ -238,12 +238,11 @@ const commonReadingOf = (
 function verbatimExchangeOf(
   input: ExchangeInput,
   spoken: ConversationDialect,
-  { request, settings = input.body, customNames }: PreparedConversation,
+  { request, settings = input.body, customNames, namesTool }: PreparedConversation,
 ): Exchange {
   const { job, model, name, preparation } = input;
   const from = codecs[job.dialect];
-  const plain = identityOf(job, model);
-  const identity = customNames === undefined ? plain : { ...plain, customNames };
+  const identity: AnswerIdentity = { ...identityOf(job, model), ...defined({ customNames, namesTool }) };
   const callerHeaders = callerHeadersOf(input);
   const headers = request.headers === undefined ? callerHeaders : { ...request.headers, ...callerHeaders };
   const adapted = adaptedOf(codecs[spoken], job.dialect, () => {
@@ -442,9 +441,10 @@ export function callerHeadersOf(input: ExchangeInput): Record<string, string> {
   return { ...others, ...(supportedBetas.length > 0 && { [featuresHeader]: supportedBetas.join(",") }) };
 }
 
-const identityOf = ({ generation, storage }: GenerationJob, model: CatalogueModel): AnswerIdentity => ({
+const identityOf = ({ generation, admittedAt, storage }: GenerationJob, model: CatalogueModel) => ({
   id: generation.slice("gen_".length),
   model: model.id,
+  createdAt: Math.floor(admittedAt / 1_000),
   ...(storage !== undefined && { storage }),
 });
 
@@ -455,7 +455,6 @@ function contextOf(
 ): AnswerContext {
   return {
     ...identityOf(job, model),
-    createdAt: Math.floor(job.admittedAt / 1_000),
     framing: job.framing,
     request,
     body,

@@ -130,11 +130,37 @@ export const usageBodyOf = ({
   server_tool_use: units?.webSearches === undefined ? undefined : { web_search_requests: units.webSearches },
 });
 
-export const chatIdOf = ({ id, continues }: AnswerContext) => continues?.id ?? `chatcmpl-${id}`;
+export const chatIdOf = ({ id, continues }: Pick<AnswerContext, "id" | "continues">) =>
+  continues?.id ?? `chatcmpl-${id}`;
 
 /** The text of an answer's content, which some servers send in parts. */
 export const contentTextOf = (content: unknown) =>
   Array.isArray(content) ? textOf(content.map((part) => textOf(objectOf(part).text) ?? "").join("")) : textOf(content);
+
+/**
+ * The message or delta with its content as text. Mistral's reasoning models write a list of texts
+ * and thinking (https://docs.mistral.ai/capabilities/reasoning), where clients expect
+ * `reasoning_content` (https://github.com/microsoft/agent-framework/issues/6978,
+ * https://github.com/symfony/ai/issues/2422). The same one if its content is none of these:
+ * Databricks' reasoning has a signature and must come back as it is.
+ */
+export function withPlainContent(message: JsonObject): JsonObject {
+  const { content } = message;
+  if (!Array.isArray(content)) return message;
+  const parts = content.map(objectOf);
+  if (!parts.every(({ type }) => plainTypes.includes(String(type)))) return message;
+  const reasoning = new ReasoningReader().read(message);
+  const images = parts.filter(({ type }) => type === "image_url");
+  return {
+    ...message,
+    content: contentTextOf(content) ?? (reasoning === undefined ? "" : null),
+    ...(reasoning !== undefined && { reasoning_content: reasoning }),
+    ...(images.length > 0 && { images: [...listOf(message.images), ...images] }),
+  };
+}
+
+/** A reference names a document that Mistral's own tools found: it has no text. */
+const plainTypes = ["text", "thinking", "image_url", "reference"];
 
 /** False for a member of a message or a delta that adds nothing to the answer. */
 export const isContent = (name: string, value: unknown) =>
@@ -260,7 +286,9 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
     object: "chat.completion",
     created: context.createdAt,
     model: context.model,
-    choices: [{ index: 0, message, logprobs: null, finish_reason: finishNameOf(finish, isLegacy) }],
+    choices: [
+      { index: 0, message: withPlainContent(message), logprobs: null, finish_reason: finishNameOf(finish, isLegacy) },
+    ],
     usage: usage && usageBodyOf(usage),
   });
 }

@@ -6,9 +6,9 @@
 import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { endingWithCalls, finishOf, reasonIn } from "../neutral/finish.ts";
 import { inputTextOf, newCallId, textOfCall } from "../neutral/tools.ts";
-import { idOf, isCut } from "./answer.ts";
+import { finishNameOf, idOf } from "./answer.ts";
 
-type Names = ReadonlySet<string>;
+export type Names = ReadonlySet<string>;
 
 /** The call with its arguments as text; the same one if they are. */
 export function withTextArguments(call: JsonObject): JsonObject {
@@ -59,33 +59,37 @@ function callFor(value: unknown, names: Names | undefined): unknown {
   return { ...others, type: "custom", custom: { name, input: textOfCall(String(input ?? "")) } };
 }
 
-/**
- * The choice with the reason `length` if one of its calls was cut off, and `tool_calls` in place of
- * a stop after `calls`, although its server names another; the same one otherwise.
- */
-export function withEnding(choice: JsonObject, hasCut: () => boolean, hasCalls = false): JsonObject {
-  const reason = reasonIn(choice.finish_reason) ?? "";
-  const finish = finishOf(reason, true);
-  if (finish === undefined) return choice;
-  if (endingWithCalls(finish, { called: true, isCut: true }) !== finish && hasCut())
-    return { ...choice, finish_reason: "length" };
-  return hasCalls && finishOf(reason, false) === "stop" ? { ...choice, finish_reason: "tool_calls" } : choice;
+/** The calls of a choice, as far as its end depends on them. */
+interface EndingCalls {
+  hasCalls: boolean;
+  /** The arguments of a call are incomplete. */
+  isCut: () => boolean;
+  /** An answer with calls may stop, because the request names the tool. */
+  mayStop: boolean;
 }
 
-/** The choices of a whole answer as the caller gets them; undefined if none changes. */
-export function choicesFor(choices: unknown, names: Names | undefined): unknown[] | undefined {
-  let isChanged = false;
-  const changed = listOf(choices).map((value) => {
-    const choice = objectOf(value);
-    const message = objectOf(choice.message);
-    const calls = listOf(message.tool_calls);
-    const own = calls.map((call) => callFor(call, names));
-    const ended = withEnding(choice, () => calls.map(objectOf).some(isCut));
-    if (ended === choice && own.every((call, place) => call === calls[place])) return value;
-    isChanged = true;
-    return calls.length === 0 ? ended : { ...ended, message: { ...message, tool_calls: own } };
-  });
-  return isChanged ? changed : undefined;
+/**
+ * The choice with one of OpenAI's reasons for its end, because strict clients know no others: a
+ * known word of another vendor is translated. One of its calls was cut off: `length`. A stop after
+ * calls is `tool_calls`, and `tool_calls` without any is a stop
+ * (https://github.com/Kilo-Org/kilocode/pull/7773): agents wait for what the reason says. The same
+ * choice otherwise.
+ */
+export function withEnding(choice: JsonObject, { hasCalls, isCut, mayStop }: EndingCalls): JsonObject {
+  const reason = reasonIn(choice.finish_reason) ?? "";
+  const sent = finishOf(reason, false);
+  if (sent === undefined) return choice;
+  const meant = sent === "stop" && hasCalls && !mayStop ? "calls" : sent;
+  const mayBeCut = hasCalls && endingWithCalls(sent, { called: true, isCut: true }) !== sent;
+  const finish = endingWithCalls(meant, { called: hasCalls, isCut: mayBeCut && isCut() });
+  const isOwn = finish === sent && /^(?:stop|length|tool_calls|content_filter|function_call)$/.test(reason);
+  return isOwn ? choice : { ...choice, finish_reason: finishNameOf(finish, false) };
+}
+
+/** The calls of a message as the caller gets them; the same list if none changes. */
+export function callsFor(calls: unknown[], names: Names | undefined): unknown[] {
+  const own = calls.map((call) => callFor(call, names));
+  return own.every((call, place) => call === calls[place]) ? calls : own;
 }
 
 /**

@@ -3,7 +3,7 @@
  * stay unchanged except for the model's name.
  */
 
-import { isObject, type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import {
   type Edit,
   isEmptyArray,
@@ -24,20 +24,20 @@ import { chatDelta, type Produced } from "../neutral/produced.ts";
 import { isWrappedSignature, wrappedSignatureMark } from "../neutral/wrapped-signature.ts";
 import type { TextDelta } from "../relay/event-pattern.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
-import { withMembersAt } from "../repairs/omitted-fields.ts";
+import { reasoningBeside, withMembersAt, withoutFields } from "../repairs/omitted-fields.ts";
 import { fittedSchema } from "../schema/tool-schemas.ts";
 import { countedUsage, laterUsage, type Usage } from "../usage.ts";
 import { errorIn, failureIn, isContent, onlyTextIn, reportIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
 import {
   CustomCalls,
-  choicesFor,
   withArguments,
   withEnding,
   withIdentity,
   withoutIdentity,
   withTextArguments,
 } from "./custom-calls.ts";
+import { type Envelope, envelopeOf, missingIn, readableChoices, readableChunkOf } from "./readable-answer.ts";
 import { withoutReasoning, withPlaceholder, withSignedCall } from "./reasoning.ts";
 import { StreamedCalls } from "./streamed-calls.ts";
 
@@ -54,12 +54,15 @@ export const verbatim: Verbatim = {
     companions: (bytes) => withMessages(bytes, withoutReasoning),
     signatures: (bytes) => withMessages(bytes, withSignedCall),
     schemas: (bytes) => withMembersAt(bytes, ["tools", "function", "parameters"], fittedSchema("openai-chat")),
-    placeholders: (bytes) => withMessages(bytes, withPlaceholder),
+    placeholders(bytes) {
+      const filled = withMessages(bytes, withPlaceholder);
+      return filled === bytes ? withoutFields(bytes, [reasoningBeside]) : filled;
+    },
   },
-  stream: (bytes, _framing, { model, customNames }) =>
-    new VerbatimStream(new ChatWatcher(model, requestedAnswerIn(bytes), { customNames })),
+  stream: (bytes, _framing, identity) =>
+    new VerbatimStream(new ChatWatcher(identity.model, requestedAnswerIn(bytes), { identity })),
   attachmentFinder,
-  answer: (bytes, { model, customNames }) => answerOf(bytes, model, { customNames }),
+  answer: (bytes, identity) => answerOf(bytes, identity.model, { identity }),
 };
 
 /**
@@ -146,6 +149,9 @@ export interface RequestedAnswer {
   namesTool?: boolean;
 }
 
+/** True if a request names the tool to call. One without a choice of tools costs one search. */
+export const namesToolIn = (bytes: Buffer) => bytes.includes('"tool_choice"') && requestedAnswerIn(bytes).namesTool;
+
 export function requestedAnswerIn(bytes: Buffer): RequestedAnswer {
   const { members } = objectSpansOf(bytes, ["stream_options", "n", "tool_choice"]) ?? {};
   const { stream_options: options, n, tool_choice: choice } = members ?? {};
@@ -199,17 +205,21 @@ class ChatWatcher extends Watcher {
   #usageChunkSeen = false;
   #committed = false;
   readonly #custom: CustomCalls | undefined;
+  /** For chunks that lack its members; undefined for completions. */
+  #own: Envelope | undefined;
   /** By the choice's index. */
   readonly #calls = new Map<unknown, StreamedCalls>();
+  #hasLegacyCall = false;
 
   constructor(
     model: string,
     { usageShown, choices, namesTool = false }: RequestedAnswer,
-    { deltaOf = deltaIn, customNames }: { deltaOf?: DeltaOf; customNames?: CustomNames },
+    { deltaOf = deltaIn, identity }: { deltaOf?: DeltaOf; identity?: AnswerIdentity },
   ) {
     super();
     this.#deltaOf = deltaOf;
-    this.#custom = customNames && new CustomCalls(customNames);
+    this.#own = identity && envelopeOf(identity, "chat.completion.chunk");
+    this.#custom = identity?.customNames && new CustomCalls(identity.customNames);
     this.#model = jsonBytesOf(model);
     this.#usageShown = usageShown;
     this.#choices = choices;
@@ -241,7 +251,8 @@ class ChatWatcher extends Watcher {
   look({ data }: SseEvent, sent: JsonObject, produced: Produced): Passing {
     const error = errorIn(sent);
     if (error !== undefined) return failedWith(error);
-    const value = this.#deltaOf === deltaIn ? withReadableChoices(sent, this.#committed) : sent;
+    const value = this.#own === undefined ? sent : readableChunkOf(sent, this.#own, this.#committed);
+    if (this.#own !== undefined && value.id !== "") this.#own.id = String(value.id);
     const choices = listOf(value.choices).map(objectOf);
     const failure = failureIn(choices);
     if (failure !== undefined) return failedWith(failure);
@@ -285,14 +296,20 @@ class ChatWatcher extends Watcher {
    * same chunk if its server sent it so.
    */
   #withReadableCalls(value: JsonObject, choices: readonly JsonObject[], deltas: readonly JsonObject[]): JsonObject {
-    if (this.#calls.size === 0 && !deltas.some(({ tool_calls: calls }) => calls !== undefined)) return value;
+    this.#hasLegacyCall ||= deltas.some(({ function_call: call }) => isPresent(call));
+    const mayChange = this.#calls.size > 0 || choices.some(isEnded);
+    if (!mayChange && !deltas.some(({ tool_calls: calls }) => calls !== undefined)) return value;
     let isChanged = false;
     const newChoices = choices.map((choice, place) => {
       const index = choice.index ?? place;
       const calls = listOf(deltas[place]?.tool_calls).map(objectOf);
       const own = calls.map((call) => this.#readable(index, call));
       const made = this.#calls.get(index);
-      const ended = withEnding(choice, () => made?.hasIncomplete === true, made !== undefined && !this.#namesTool);
+      const ended = withEnding(choice, {
+        hasCalls: made !== undefined || this.#hasLegacyCall,
+        isCut: () => made?.hasIncomplete === true,
+        mayStop: made === undefined || this.#namesTool,
+      });
       if (ended === choice && own.every((call, at) => call === calls[at])) return choice;
       isChanged = true;
       return calls.length === 0 ? ended : { ...ended, delta: { ...deltas[place], tool_calls: own } };
@@ -321,36 +338,13 @@ class ChatWatcher extends Watcher {
 }
 
 /**
- * The chunk with a list of choices and a delta in each, whose role clients know; the same chunk if
- * its server sent it so. Some servers write null in place of either
- * (https://github.com/pydantic/pydantic-ai/issues/5165), no choices beside the usage, a blank role
- * (https://github.com/langchain-ai/langchainjs/pull/11470), or a whole message, which counts
- * unless content `isBegun` (https://github.com/Amm1rr/WebAI-to-API/issues/55).
+ * A whole answer: the same bytes with the catalogue's model id, and what clients can't read mended,
+ * and the reported usage.
  */
-function withReadableChoices(chunk: JsonObject, isBegun: boolean): JsonObject {
-  if (!Array.isArray(chunk.choices)) return { ...chunk, choices: [] };
-  if (chunk.choices.every(hasReadableDelta)) return chunk;
-  return {
-    ...chunk,
-    choices: chunk.choices.map(objectOf).map(({ message, ...choice }) => {
-      const delta = objectOf(choice.delta ?? (isBegun ? undefined : message));
-      return { ...choice, delta: delta.role === "" ? { ...delta, role: "assistant" } : delta };
-    }),
-  };
-}
-
-function hasReadableDelta(choice: unknown): boolean {
-  const { delta } = objectOf(choice);
-  return isObject(delta) && delta.role !== "";
-}
-
-type CustomNames = AnswerIdentity["customNames"];
-
-/** A whole answer: the same bytes with the catalogue's model id, and the reported usage. */
 function answerOf(
   bytes: Buffer,
   model: string,
-  { messageOf = ({ message }) => objectOf(message), customNames }: { messageOf?: DeltaOf; customNames?: CustomNames },
+  { messageOf = ({ message }) => objectOf(message), identity }: { messageOf?: DeltaOf; identity?: AnswerIdentity },
 ): WholeAnswer {
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
@@ -362,10 +356,12 @@ function answerOf(
   if (failure !== undefined) return failedWith(failure);
   if (!choices.some((choice) => isEnded(choice) || hasContent(messageOf(choice)))) return failedWith(emptyAnswer);
   const named = replaceSpans(bytes, namedBy(bytes, body, jsonBytesOf(model)));
-  const own = choicesFor(body.choices, customNames);
+  const own = identity && readableChoices(body.choices, identity);
+  const missing = identity === undefined ? {} : missingIn(body, envelopeOf(identity, "chat.completion"));
+  const values = Object.entries(own === undefined ? missing : { ...missing, choices: own });
   return {
     kind: "answer",
-    body: own === undefined ? named : withValues(named, { choices: jsonBytesOf(own) }),
+    body: withValues(named, Object.fromEntries(values.map(([name, value]) => [name, jsonBytesOf(value)]))),
     usage: usageOf(body),
     finish: finishIn((own ?? choices).map((choice) => objectOf(choice).finish_reason)),
   };

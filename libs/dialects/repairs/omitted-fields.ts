@@ -1,6 +1,6 @@
 /** Removes fields that an upstream refuses from the bytes of a request; every other byte stays. */
 import { openBrace, openBracket } from "#wire/json/bytes.ts";
-import { jsonBytesOf, listOf, objectOf } from "#wire/json/parse.ts";
+import { jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import {
   type Change,
   isEmptyArray,
@@ -164,6 +164,23 @@ function withText(message: Buffer): Buffer {
   return isOptional ? withValues(message, { content: Buffer.from('""') }) : message;
 }
 
+/**
+ * Stands for the reasoning beside the content of messages (`reasoning_content`), where an upstream
+ * takes it as a part of the content: https://github.com/BerriAI/litellm/issues/30835,
+ * https://docs.mistral.ai/capabilities/reasoning
+ */
+export const reasoningBeside = "reasoning beside the content";
+
+function withReasoningInside(message: Buffer): Buffer {
+  if (!message.includes('"reasoning_content"')) return message;
+  const { reasoning_content: reasoning, content } = parsedObject(message) ?? {};
+  const rest = withMembers(message, "reasoning_content", () => undefined);
+  if (textOf(reasoning) === undefined || Array.isArray(content)) return rest;
+  const thinking = { type: "thinking", thinking: [{ type: "text", text: reasoning }], closed: true };
+  const textParts = textOf(content) === undefined ? [] : [{ type: "text", text: content }];
+  return withValues(rest, { content: jsonBytesOf([thinking, ...textParts]) });
+}
+
 /** Stand for ids of calls and of their results, where an upstream takes others (`callIdRules`). */
 export const callIds = {
   nine: "call ids not of nine letters and digits",
@@ -198,6 +215,10 @@ const namedChanges: ReadonlyMap<string, (bytes: Buffer) => Buffer> = new Map([
   [spareCacheMarks, withoutSpareCacheMarks],
   [textLists, (bytes: Buffer) => withMembersAt(bytes, ["messages", "content"], oneTextOf)],
   [nullContents, (bytes: Buffer) => withMembersAt(bytes, ["messages"], (list) => withElements(list, withText))],
+  [
+    reasoningBeside,
+    (bytes: Buffer) => withMembersAt(bytes, ["messages"], (list) => withElements(list, withReasoningInside)),
+  ],
   ...(["nine", "upTo40", "upTo64", "plain"] as const).map(
     (name) => [callIds[name], (bytes: Buffer) => withCallIds(bytes, callIdRules[name])] as const,
   ),

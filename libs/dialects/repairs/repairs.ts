@@ -33,7 +33,8 @@ export const repairKinds = [...plainRepairs, "omit"] as const;
  *   contents, is left out.
  * - `item-ids`: items lose their ids, which name something that the upstream did not store, or come
  *   from another server (Responses).
- * - `placeholders`: messages of the assistant whose reasoning was lost get an empty one.
+ * - `placeholders`: messages of the assistant whose reasoning was lost get an empty one; where all
+ *   have it, it moves into the content (openai-chat).
  * - `signatures`: calls without Google's signature get the one that Google documents for calls that
  *   none of its models made.
  * - `history`: calls and results are matched and get valid ids, empty texts are left out, and

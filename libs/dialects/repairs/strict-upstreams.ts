@@ -3,7 +3,7 @@
  * optimise. An upstream's `omits` and `betas` in the catalogue replace these defaults. One vendor's
  * betas mean nothing to another.
  */
-import { callIds } from "./omitted-fields.ts";
+import { callIds, reasoningBeside } from "./omitted-fields.ts";
 
 export interface UpstreamRule {
   /** Matches the host of the base URL. */
@@ -161,6 +161,7 @@ export const upstreamRules: readonly UpstreamRule[] = [
       "prompt_cache_retention",
       "prompt_cache_breakpoint",
       "messages.name",
+      reasoningBeside,
       callIds.nine,
     ],
     source: "https://docs.mistral.ai/api",

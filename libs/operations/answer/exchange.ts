@@ -18,6 +18,7 @@ import { countsOf, unreportedCountsOf } from "#dialects/neutral/produced.ts";
 import { roughTokensOf, roughUsageOf } from "#dialects/neutral/usage-estimate.ts";
 import { customNamesIn } from "#dialects/openai/custom-calls.ts";
 import { foreignShapeOf } from "#dialects/openai-chat/foreign-shape.ts";
+import { namesToolIn } from "#dialects/openai-chat/verbatim.ts";
 import { mayHaveOtherTools } from "#dialects/openai-responses/tools.ts";
 import { withCallRules } from "#dialects/relay/call-rules.ts";
 import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/relay/repaired.ts";
@@ -90,12 +91,14 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
     const request = from.verbatim.request(sent, framing, target);
     if (request === undefined) return refused("The body is not a JSON object with a model.");
     const customNames = isOpenai(dialect) ? customNamesIn(body) : undefined;
+    const namesTool = dialect === "openai-chat" && framing === "whole" && namesToolIn(body);
     return {
       kind: "conversation",
       request,
       resumes: false,
       decoded: undefined,
       ...(customNames !== undefined && { customNames }),
+      ...(namesTool && { namesTool }),
     };
   }
   const request = repairedRequest(consistent(decoded), repairs, spoken);

@@ -69,7 +69,7 @@ function reasoningOf(text: string, form: Settings["reasoningForm"], shownText: s
     case "parts":
       return {
         content: [
-          { type: "thinking", thinking: [{ type: "text", text }], signature: signatureOf(text) },
+          { type: "thinking", thinking: [{ type: "text", text }] },
           ...(shownText === undefined ? [] : [{ type: "text", text: shownText }]),
         ],
       };

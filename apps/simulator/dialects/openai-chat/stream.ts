@@ -54,7 +54,7 @@ export function chatScriptOf(
 
 /** The deltas of the tokens: first the reasoning, then the text, then the calls in order. */
 function* deltasOf({ reasoning, text = noChunks, calls }: Choice, form: Settings["reasoningForm"]): Generator<string> {
-  const signature = form === "details" || form === "parts" ? signatureOf(joined(reasoning)) : undefined;
+  const signature = form === "details" ? signatureOf(joined(reasoning)) : undefined;
   let left = reasoning.length;
   for (const thought of eachOf(reasoning)) yield reasoningDeltaOf(thought, form, --left === 0 ? signature : undefined);
   for (const part of eachOf(text)) yield `"content":${JSON.stringify(part)}`;
@@ -78,7 +78,7 @@ function reasoningDeltaOf(text: string, form: Settings["reasoningForm"], signatu
     case "details":
       return `"reasoning":${JSON.stringify(text)},"reasoning_details":[${JSON.stringify(detailOf(text, signature))}]`;
     case "parts":
-      return `"content":${JSON.stringify([{ type: "thinking", thinking: [{ type: "text", text }], signature }])}`;
+      return `"content":${JSON.stringify([{ type: "thinking", thinking: [{ type: "text", text }] }])}`;
     default:
       return form satisfies never;
   }

@@ -23,17 +23,21 @@ function relayed(stream: StreamRelay, ...events: (string | object)[]): string[] 
   });
 }
 
+const envelope = { id: "c", object: "chat.completion.chunk", created: 1, model: "theirs" };
 const chunk = (delta: object, finish: string | null = null, index = 0) => ({
-  id: "c",
-  model: "theirs",
+  ...envelope,
   choices: [{ index, delta, finish_reason: finish }],
 });
 const opening = chunk({ role: "assistant", content: "" });
 const usageChunk = {
-  id: "c",
-  model: "theirs",
+  ...envelope,
   choices: [],
-  usage: { prompt_tokens: 7, completion_tokens: 5, completion_tokens_details: { reasoning_tokens: 2 } },
+  usage: {
+    prompt_tokens: 7,
+    completion_tokens: 5,
+    total_tokens: 12,
+    completion_tokens_details: { reasoning_tokens: 2 },
+  },
 };
 const shown = (event: object) => `data: ${JSON.stringify(event).replaceAll('"theirs"', '"mine"')}\n\n`;
 const done = "data: [DONE]\n\n";
@@ -72,7 +76,7 @@ test("a stream with endless opening events is relayed after a bound, so that mem
 
 test("every byte except the model's name is relayed unchanged", () => {
   const text =
-    '{ "model" : "theirs",  "big":12345678901234567890, "choices":[{"index":0,"delta":{"content":"x","model":"theirs"},"new":1.0}],"model":"theirs"}';
+    '{ "model" : "theirs",  "big":12345678901234567890, "choices":[{"index":0,"delta":{"content":"x","model":"theirs"},"new":1.0}],"id":"c","object":"o","created":1,"model":"theirs"}';
   const [event] = relayed(streamOf(), text);
   assert.equal(
     event,
@@ -207,8 +211,14 @@ test("an event that is not a JSON object ends the stream; an empty one does not"
 });
 
 test("an event on several lines stays one event", () => {
-  const [event] = relayed(streamOf(), '{"model":"theirs",\n"choices":[{"delta":{"content":"x"}}]}');
-  assert.equal(event, 'data: {"model":"mine",\ndata: "choices":[{"delta":{"content":"x"}}]}\n\n');
+  const [event] = relayed(
+    streamOf(),
+    '{"model":"theirs","id":"c","object":"o","created":1,\n"choices":[{"index":0,"delta":{"content":"x"}}]}',
+  );
+  assert.equal(
+    event,
+    'data: {"model":"mine","id":"c","object":"o","created":1,\ndata: "choices":[{"index":0,"delta":{"content":"x"}}]}\n\n',
+  );
 });
 
 test("no event throws", () => {
@@ -231,7 +241,7 @@ test("no event throws", () => {
 
 test("a whole answer keeps every byte except the model's name, and its usage is read", () => {
   const text =
-    '{"id":"x", "model":"theirs","choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":3,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":2}},"big":12345678901234567890}\n';
+    '{"id":"x", "object":"o","created":1,"model":"theirs","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7,"prompt_tokens_details":{"cached_tokens":2}},"big":12345678901234567890}\n';
   const answer = wholeOf(text);
   assert.ok(answer.kind === "answer");
   assert.equal(answer.body.toString(), text.replace("theirs", "mine"));
@@ -573,7 +583,7 @@ test("a stream that stops after calls ends with tool_calls, except where OpenAI 
     [{}, { content: "a" }, "stop", "stop"],
     [{}, { content: "a", tool_calls: [] }, "stop", "stop"],
     [{}, { tool_calls: [call] }, "content_filter", "content_filter"],
-    [{}, { tool_calls: [call] }, "stop_sequence", "stop_sequence"],
+    [{}, { tool_calls: [call] }, "stop_sequence", "stop"],
     [{}, { function_call: { name: "f", arguments: "{}" } }, "stop", "stop"],
   ] as const) {
     const what = JSON.stringify([request, delta, reason]);
@@ -611,7 +621,7 @@ test("each chunk has a list of choices, and each choice a delta with a role that
   ] as const) {
     const stream = streamOf({ stream_options: { include_usage: true } });
     const [, event = ""] = relayed(stream, chunk({ content: "a" }), sent);
-    assert.deepEqual(JSON.parse(event.slice("data: ".length)), { ...sent, choices: expected });
+    assert.deepEqual(JSON.parse(event.slice("data: ".length)).choices, expected);
     assert.equal(stream.error, undefined);
   }
   // https://github.com/Amm1rr/WebAI-to-API/issues/55
@@ -620,16 +630,19 @@ test("each chunk has a list of choices, and each choice a delta with a role that
   const [event = ""] = relayed(stream, { choices: [{ ...ended, message }] });
   assert.deepEqual(JSON.parse(event.slice("data: ".length)).choices, [{ ...ended, delta: message }]);
   assert.equal(stream.finished, true);
-  for (const same of [{ choices: [{ ...choice, delta: { role: null, content: "b" } }] }, { choices: [] }])
+  for (const same of [
+    { ...envelope, choices: [{ ...choice, delta: { role: null, content: "b" } }] },
+    { ...envelope, choices: [] },
+  ])
     assert.equal(relayed(streamOf(), chunk({ content: "a" }), same)[1], shown(same));
 });
 
 test("chunks of calls whose indexes are right stay byte for byte", () => {
   const stream = streamOf();
   const chunks = [
-    '{"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}]}}]}',
-    '{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}}]}',
-    '{"choices": [{"delta": {"tool_calls": [{"index": 1, "id": "b", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}}]}',
+    '{"id": "c", "object": "o", "created": 1, "model": "mine", "choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}]}}]}',
+    '{"id": "c", "object": "o", "created": 1, "model": "mine", "choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}}]}',
+    '{"id": "c", "object": "o", "created": 1, "model": "mine", "choices": [{"index": 0, "delta": {"tool_calls": [{"index": 1, "id": "b", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}}]}',
   ];
   assert.deepEqual(
     relayed(stream, ...chunks),

@@ -204,6 +204,9 @@ for (const [input, text] of spellings.filter(([spelling]) => spelling !== '{"inp
 
 test("without such tools, and without such calls, every byte stays", () => {
   const chunk = {
+    id: "c",
+    object: "chat.completion.chunk",
+    created: 1,
     model: "m",
     choices: [
       {

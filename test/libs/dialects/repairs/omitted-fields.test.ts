@@ -7,6 +7,7 @@ import {
   callIds,
   loneSurrogates,
   nullContents,
+  reasoningBeside,
   spareCacheMarks,
   textLists,
   thinkingCacheMarks,
@@ -752,4 +753,28 @@ test("fields of embeddings and images that an upstream does not take are left ou
     ['{"documents":["a"],"return_documents":true}', "return_documents", '{"documents":["a"]}'],
   ] as const)
     assert.equal(without(body, field), kept);
+});
+
+test("reasoning beside the content becomes its first part, where an upstream takes it there", () => {
+  const thinking = '{"type":"thinking","thinking":[{"type":"text","text":"hm"}],"closed":true}';
+  for (const [message, expected] of [
+    // https://github.com/charmbracelet/crush/issues/1590
+    [
+      '{"role":"assistant","content":"a","reasoning_content":"hm"}',
+      `{"role":"assistant","content":[${thinking},{"type":"text","text":"a"}]}`,
+    ],
+    [
+      '{"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[]}',
+      `{"role":"assistant","content":[${thinking}],"tool_calls":[]}`,
+    ],
+    ['{"role":"assistant","content":"a","reasoning_content":""}', '{"role":"assistant","content":"a"}'],
+    ['{"role":"assistant","content":"a","reasoning_content":null}', '{"role":"assistant","content":"a"}'],
+    [
+      `{"role":"assistant","content":[${thinking}],"reasoning_content":"hm"}`,
+      `{"role":"assistant","content":[${thinking}]}`,
+    ],
+    ['{ "role":"user","content":"\\"reasoning_content\\"" }', '{ "role":"user","content":"\\"reasoning_content\\"" }'],
+  ])
+    assert.equal(without(`{"messages":[${message}]}`, reasoningBeside), `{"messages":[${expected}]}`);
+  assert.ok(strictnessOf("https://api.mistral.ai/v1").omits.includes(reasoningBeside));
 });
