@@ -95,6 +95,13 @@ const content = object(
   wants("parts"),
 );
 
+/**
+ * Instructions have no speaker, so their role means nothing. Google's older libraries write
+ * `system`: https://github.com/google-gemini/generative-ai-js, in `request-helpers.ts`, and
+ * https://github.com/googleapis/nodejs-vertexai, in `functions/util.ts`
+ */
+const instructions = object({ role: text, parts: some("part") }, wants("parts"));
+
 const declaration = object(
   {
     name: named,
@@ -138,7 +145,7 @@ const generationConfig = optionalObject(
 
 const requestMembers = {
   contents: some("content"),
-  systemInstruction: nullable("object", { if: { type: "object" }, then: reference("content") }),
+  systemInstruction: nullable("object", { if: { type: "object" }, then: reference("instructions") }),
   tools: someOrNone("tool"),
   toolConfig: optionalObject({
     functionCallingConfig: optionalObject({
@@ -159,6 +166,7 @@ const notEmpty: Schema = { properties: { contents: { minItems: 1 } } };
 const $defs = {
   part,
   content,
+  instructions,
   media: object(media),
   declaration,
   tool: object({ functionDeclarations: someOrNone("declaration") }),

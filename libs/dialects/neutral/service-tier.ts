@@ -20,9 +20,10 @@ const tiers: Readonly<Record<string, ServiceTier>> = {
 
 /**
  * Values that leave the choice to the upstream. `scale`: OpenAI; `on_demand` and `performance`:
- * Groq (https://console.groq.com/docs/service-tiers); `fast`: Codex.
+ * Groq (https://console.groq.com/docs/service-tiers); `fast` and `ultrafast`: OpenAI's newer ones
+ * (https://platform.openai.com/docs/api-reference/responses/create), which Codex sends.
  */
-const openTiers = ["", "auto", "unspecified", "scale", "on_demand", "performance", "fast"];
+const openTiers = ["", "auto", "unspecified", "scale", "on_demand", "performance", "fast", "ultrafast"];
 
 /** How the vendor of a dialect refuses another value. */
 type TierRefusal = (value: string) => string;

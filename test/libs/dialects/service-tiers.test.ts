@@ -21,6 +21,8 @@ const rows: [dialects: readonly ConversationDialect[], value: unknown, openai?: 
   [openai, "priority", "priority", "priority"],
   [openai, "auto"],
   [openai, "scale"],
+  [openai, "fast"],
+  [openai, "ultrafast"],
   [openai, null],
   [["anthropic-messages"], "standard_only", "default", "standard"],
   [["anthropic-messages"], "auto"],

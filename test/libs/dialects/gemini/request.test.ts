@@ -690,6 +690,26 @@ test("contents alone are counted in the plain form, other requests in the comple
   assert.equal(tokenCount.answerOf(7), '{"totalTokens":7}');
 });
 
+test("instructions have any role, as Google's older libraries write them, and turns only those of Google's", async () => {
+  const contents = [{ role: "user", parts: [{ text: "q" }] }];
+  const taken = async (url: string, body: object) =>
+    (await server.inject({ method: "POST", url, payload: body })).body === "taken";
+  for (const role of ["system", "user", "model", "developer", "", null, undefined])
+    for (const name of ["systemInstruction", "system_instruction"]) {
+      const body = { contents, [name]: { role, parts: [{ text: "Be brief." }] } };
+      assert.ok(await taken("/generate", body), `${name}: ${role}`);
+      assert.ok(await taken("/count", { generateContentRequest: body }), `${name}: ${role}, counted`);
+      assert.deepEqual(
+        decoded(body).system.map(({ text }) => text),
+        ["Be brief."],
+      );
+    }
+  for (const role of ["system", "assistant", "developer"])
+    assert.equal(await taken("/generate", { contents: [{ role, parts: [{ text: "q" }] }] }), false, role);
+  for (const instruction of ["Be brief.", [{ text: "Be brief." }], { role: 1, parts: [] }, { role: "system" }])
+    assert.equal(await taken("/generate", { contents, systemInstruction: instruction }), false);
+});
+
 test("every field of the wrong type, out of range, missing or contradictory is named", async () => {
   const user = (part: unknown) => ({ contents: [{ role: "user", parts: [part] }] });
   const config = (generationConfig: unknown) => ({ contents: hello, generationConfig });
