@@ -13,7 +13,7 @@ import {
 } from "#wire/json/parse.ts";
 import { partsOfBlock } from "../anthropic-messages/blocks.ts";
 import type { AnswerContext, Target } from "../codec.ts";
-import { checkedPicture, dataUrlOf, documentTextOf } from "../neutral/attachments.ts";
+import { attachmentOf, checkedBase64, checkedPicture, dataUrlOf, documentTextOf } from "../neutral/attachments.ts";
 import { cacheIn, markFor } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
 import { withTextResults } from "../neutral/history.ts";
@@ -131,6 +131,8 @@ function partsOf(
   return listOf(values).flatMap((value, place) => {
     const part = objectOf(value);
     const own = `${path}[${place}]`;
+    const standard = standardPartOf(part, own);
+    if (standard !== undefined) return withMark([standard], part);
     const parts = isBlock(part) ? partsOfBlock(part, own, tools, called) : [partOf(part, own)];
     return withMark(parts, part);
   });
@@ -150,6 +152,27 @@ const blockTypes = ["tool_use", "tool_result", "image", "document", "search_resu
 /** Some agents leave blocks of Anthropic's Messages in the messages of this format. */
 const isBlock = ({ type, thinking }: JsonObject) =>
   blockTypes.includes(String(type)) || (type === "thinking" && typeof thinking === "string");
+
+const standardKinds = ["image", "file", "audio", "video"] as const;
+
+/**
+ * An attachment in LangChain's form for every vendor, which some of its integrations leave as it is
+ * (https://github.com/langchain-ai/langchain/pull/37112,
+ * https://github.com/langchain-ai/langchain/pull/30746), or in that of MCP; undefined for any other
+ * part.
+ */
+function standardPartOf(part: JsonObject, path: string): Part | undefined {
+  const kind = standardKinds.find((name) => name === part.type);
+  const member = ["base64", "data", "url"].find((name) => typeof part[name] === "string");
+  if (kind === undefined || member === undefined) return undefined;
+  const own = `${path}.${member}`;
+  const value = String(part[member]);
+  const mimeType = textOf(part.mime_type) ?? textOf(part.mimeType) ?? "application/octet-stream";
+  const source: Attachment = isAddress(value)
+    ? attachmentOf(value, own)
+    : { kind: "data", mimeType: mimeType.toLowerCase(), data: checkedBase64(value, own) };
+  return { kind, source, ...defined({ name: kind === "file" ? stringOf(part.filename) : undefined }), path: own };
+}
 
 /**
  * Blocks of other vendors' answers that LangChain leaves in the content, although the message has

@@ -55,7 +55,8 @@ const contentPart = Type.Object(
   { type: text, prompt_cache_breakpoint: cacheOptions },
   {
     allOf: partMembers.map(([member, schema, ...types]) =>
-      whenWith(has("type", ...types), { [member]: schema }, member),
+      // LangChain's own parts have the bytes or the address beside the type.
+      whenWith({ allOf: [has("type", ...types), lacksAll("base64", "data", "url")] }, { [member]: schema }, member),
     ),
   },
 );

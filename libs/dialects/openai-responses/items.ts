@@ -203,6 +203,13 @@ function partOf(part: JsonObject, path: string): Part {
       const own = `${path}.image_url`;
       return { ...imageOf(textOf(url) ?? refuse(own, "is missing"), detail, own), ...cache };
     }
+    case "image_url": {
+      // From chat completions: https://github.com/langchain-ai/langchainjs/issues/11248
+      const isPlain = typeof part.image_url === "string";
+      const { url, detail } = isPlain ? { url: part.image_url, detail: part.detail } : objectOf(part.image_url);
+      const own = isPlain ? `${path}.image_url` : `${path}.image_url.url`;
+      return { ...imageOf(textOf(url) ?? refuse(own, "is missing"), detail, own), ...cache };
+    }
     case "input_file":
       return { ...fileOf(part, path), ...cache };
     case "input_audio":

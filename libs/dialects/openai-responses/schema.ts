@@ -34,7 +34,7 @@ const lacks = (member: string) => ({ properties: { [member]: { type: "null" } } 
 const contentPart = Type.Object(
   {
     type: text,
-    ...optionalTexts("image_url", "file_id", "file_data", "file_url", "filename", "detail"),
+    ...optionalTexts("file_id", "file_data", "file_url", "filename", "detail"),
     annotations: optionalList({ type: "object" }),
     prompt_cache_breakpoint: cacheOptions,
   },
@@ -42,6 +42,11 @@ const contentPart = Type.Object(
     allOf: [
       whenWith(has("type", "input_text", "output_text", "text", "summary_text", "reasoning_text"), { text }, "text"),
       whenWith(has("type", "refusal"), { refusal: text }, "refusal"),
+      {
+        if: has("type", "image_url"),
+        then: { required: ["image_url"], properties: { image_url: { type: ["string", "object"] } } },
+        else: { properties: { image_url: optionalText } },
+      },
       whenWith(
         has("type", "input_audio"),
         { input_audio: Type.Object({ data: Type.String({ minLength: 1 }), format: text }) },

@@ -99,6 +99,29 @@ const sent: [field: string, caller: ConversationDialect, body: Json, kind: Kind]
   ["audio_url", "openai-chat", chat({ type: "audio_url", audio_url: { url: data("audio/wav", sound) } }), "audio"],
   ["video_url", "openai-chat", chat({ type: "video_url", video_url: { url: data("video/mp4", film) } }), "video"],
   ["video_url as a text", "openai-chat", chat({ type: "video_url", video_url: address }), "video at an address"],
+  ...(
+    [
+      // https://github.com/langchain-ai/langchain/pull/37112
+      ["image, LangChain", { type: "image", base64: png, mime_type: "image/png" }, "image"],
+      ["image by its bytes, LangChain", { type: "image", base64: png }, "image"],
+      ["file, LangChain", { type: "file", base64: pdf, mime_type: "application/pdf" }, "pdf"],
+      ["file with a text, LangChain", { type: "file", base64: words, mime_type: "text/plain" }, "text"],
+      ["audio, LangChain", { type: "audio", base64: sound, mime_type: "audio/wav" }, "audio"],
+      ["video, LangChain", { type: "video", base64: film, mime_type: "video/mp4" }, "video"],
+      ["video at an address, LangChain", { type: "video", url: address }, "video at an address"],
+      // https://github.com/langchain-ai/langchain/pull/30746
+      ["image, LangChain 0.3", { type: "image", source_type: "base64", data: png, mime_type: "image/png" }, "image"],
+      ["image at a data URL, LangChain", { type: "image", url: data("image/png", png) }, "image"],
+      ["image, MCP", { type: "image", data: png, mimeType: "image/png" }, "image"],
+    ] satisfies [string, Json, Kind][]
+  ).map(([field, part, kind]) => [field, "openai-chat", chat(part), kind] as (typeof sent)[number]),
+  ["image_url", "openai-responses", responses(imageUrl(data("image/png", png))), "image"],
+  [
+    "image_url as a text",
+    "openai-responses",
+    responses({ type: "image_url", image_url: data("image/png", png) }),
+    "image",
+  ],
   ["input_image", "openai-responses", responses({ type: "input_image", image_url: data("image/png", png) }), "image"],
   [
     "input_image, PDF",
