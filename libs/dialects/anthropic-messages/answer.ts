@@ -6,7 +6,14 @@ import { randomBytes } from "node:crypto";
 import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
-import { emptyAnswer, endingFor, endingWithCalls, explanationLengthMax } from "../neutral/finish.ts";
+import {
+  emptyAnswer,
+  endingFor,
+  endingWithCalls,
+  explanationLengthMax,
+  finishOf,
+  reasonIn,
+} from "../neutral/finish.ts";
 import {
   type Answer,
   type AnswerEvent,
@@ -48,6 +55,22 @@ export function endingOf(finish: Finish, stopSequence: string | undefined, { req
     stop_sequence: isForeign ? null : (stopSequence ?? null),
     stop_details: finish === "content-filter" ? { type: "refusal", category: null, explanation: null } : null,
   };
+}
+
+const ownReasons: ReadonlySet<unknown> = new Set([...Object.values(stopReasons), "compaction"]);
+
+/**
+ * The stop reason in place of a server's; undefined if it stays. Agents run the calls of an answer
+ * only after `tool_use` (https://github.com/BerriAI/litellm/issues/34692,
+ * https://github.com/open-octo/octo-agent/pull/647), wait for calls that it announces
+ * (https://github.com/jasonxu114514/opencode2api/pull/27), and know the vendor's words only.
+ */
+export function stopReasonFor(reason: unknown, hasCalls: boolean): string | undefined {
+  const sent = finishOf(reasonIn(reason) ?? "", false);
+  if (sent === undefined) return undefined;
+  const meant = sent === "stop" && hasCalls ? "calls" : sent;
+  const finish = endingWithCalls(meant, { called: hasCalls, isCut: false });
+  return finish === sent && ownReasons.has(reason) ? undefined : stopReasons[finish];
 }
 
 /**

@@ -37,7 +37,7 @@ import { withMembersAt, withoutFields } from "../repairs/omitted-fields.ts";
 import { fittedSchema } from "../schema/tool-schemas.ts";
 import { isErrorBody } from "../upstream-errors/upstream-errors.ts";
 import { plainUsageOf, type Usage } from "../usage.ts";
-import { UsageReader, upstreamErrorOf, usageBodyOf } from "./answer.ts";
+import { stopReasonFor, UsageReader, upstreamErrorOf, usageBodyOf } from "./answer.ts";
 import { thinkingInstead, withoutForeignThoughts, withoutSystemTurns, withoutThoughts } from "./foreign.ts";
 import { apiVersion } from "./request.ts";
 
@@ -160,6 +160,7 @@ class MessagesWatcher extends Watcher {
    */
   readonly #places = new Map<unknown, number>();
   #blocks = 0;
+  #hasCalls = false;
 
   constructor(model: string) {
     super();
@@ -204,6 +205,7 @@ class MessagesWatcher extends Watcher {
         const { type: kind, input } = objectOf(value.content_block);
         this.#wholeInput = isObject(input) && Object.keys(input).length > 0 ? input : undefined;
         this.#places.set(value.index, this.#blocks++);
+        this.#hasCalls ||= kind === "tool_use";
         return relayed(type, data, !quietBlocks.includes(String(kind)), this.#placed(data, value));
       }
       case "message_start":
@@ -218,9 +220,11 @@ class MessagesWatcher extends Watcher {
         const { stop_reason: reason } = objectOf(value.delta);
         if (isFailure(reason)) return failedWith(stoppedBy(reason));
         const stops = textOf(reason) !== undefined;
-        produced.finished(reason);
         this.finished ||= stops;
-        return relayed(type, withUsage(data, produced.usage ?? plainUsageOf(0, produced.outputTokens)), stops);
+        const own = stopReasonFor(reason, this.#hasCalls);
+        produced.finished(own ?? reason);
+        const ended = own === undefined ? data : withMember(data, ["delta", "stop_reason"], jsonBytesOf(own));
+        return relayed(type, withUsage(ended, produced.usage ?? plainUsageOf(0, produced.outputTokens)), stops);
       }
       case "message_stop":
         return { kind: "terminator", bytes: eventBytesOf(type, data) };
@@ -282,10 +286,15 @@ function answerOf(bytes: Buffer, { model }: AnswerIdentity): WholeAnswer {
   if (content.length === 0 && textOf(reason) === undefined) return failedWith(emptyAnswer);
   const reader = new UsageReader();
   reader.read(body.usage);
+  const named = withMember(bytes, ["model"], jsonBytesOf(model));
+  const own = stopReasonFor(
+    reason,
+    content.some((block) => objectOf(block).type === "tool_use"),
+  );
   return {
     kind: "answer",
-    body: withUsage(withMember(bytes, ["model"], jsonBytesOf(model))),
+    body: withUsage(own === undefined ? named : withMember(named, ["stop_reason"], jsonBytesOf(own))),
     usage: reader.usage,
-    finish: finishIn([reason]),
+    finish: finishIn([own ?? reason]),
   };
 }

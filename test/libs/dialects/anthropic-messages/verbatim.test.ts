@@ -227,6 +227,57 @@ test("a missing usage is added, because clients read it without a check", () => 
   assert.deepEqual(JSON.parse(answer.body.toString()).usage, counts(0, 0));
 });
 
+test("the stop reason is one of Anthropic's and says whether there are calls", () => {
+  const text = { type: "text", text: "a" };
+  const use = { type: "tool_use", id: "t", name: "f", input: {} };
+  const search = { type: "server_tool_use", id: "s", name: "web_search", input: {} };
+  for (const [content, sent, expected] of [
+    // https://github.com/BerriAI/litellm/issues/34692
+    [[text, use], "end_turn", "tool_use"],
+    [[use], "stop", "tool_use"],
+    [[use, use], "tool_calls", "tool_use"],
+    [[use], "tool_use", "tool_use"],
+    [[use], "max_tokens", "max_tokens"],
+    [[use], "refusal", "refusal"],
+    [[use], "stop_sequence", "stop_sequence"],
+    [[use], "pause_turn", "pause_turn"],
+    // https://github.com/jasonxu114514/opencode2api/pull/27
+    [[text], "tool_use", "end_turn"],
+    [[text], "tool_calls", "end_turn"],
+    [[text, search], "tool_use", "end_turn"],
+    [[text, search], "pause_turn", "pause_turn"],
+    [[text], "end_turn", "end_turn"],
+    [[text], "stop", "end_turn"],
+    [[text], "length", "max_tokens"],
+    [[text], "content_filter", "refusal"],
+    [[text], "model_context_window_exceeded", "model_context_window_exceeded"],
+    [[text], "compaction", "compaction"],
+    [[text], "something_new", "something_new"],
+    [[text], null, null],
+  ] as const) {
+    const what = JSON.stringify([content, sent]);
+    const message = { id: "msg_1", model: "mine", content, stop_reason: sent, usage: {} };
+    const whole = verbatim.answer(Buffer.from(JSON.stringify(message)), { id: "1", model: "mine" });
+    assert.ok(whole.kind === "answer");
+    assert.equal(whole.body.toString(), JSON.stringify({ ...message, stop_reason: expected }), what);
+    if (sent === null) continue;
+    const stream = streamOf();
+    const blocks = content.flatMap((block, index) => [
+      { ...start, index, content_block: block },
+      { ...stop, index },
+    ]);
+    const end = { ...ended, delta: { stop_reason: sent, stop_sequence: null } };
+    const shownEnd = shown({ ...end, delta: { ...end.delta, stop_reason: expected } } as typeof ended);
+    assert.ok(
+      relayed(stream, began, ...blocks, end)
+        .join("")
+        .endsWith(shownEnd),
+      what,
+    );
+    assert.equal(stream.produced.finish, whole.finish, what);
+  }
+});
+
 test("a missing terminator is added, and so are missing event names, which clients need", () => {
   const stream = streamOf();
   assert.deepEqual(
