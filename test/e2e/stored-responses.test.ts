@@ -236,7 +236,13 @@ test("conversations keep items and grow with each response", async () => {
 
 test("results that a client repeats in a conversation reach the upstream once", async () => {
   const { id } = await client.conversations.create({ items: [] });
-  const callOf = (callId: string) => ({ type: "function_call", call_id: callId, name: "add", arguments: "{}" });
+  const callOf = (callId: string) => ({
+    type: "function_call",
+    call_id: callId,
+    name: "add",
+    arguments: "{}",
+    status: "completed",
+  });
   const resultOf = (callId: string) => ({ type: "function_call_output", call_id: callId, output: "3" });
   const question = { type: "message", role: "user", content: "Add." };
   const ask = async (output: object[], input: object[]) => {

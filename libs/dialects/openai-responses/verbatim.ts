@@ -6,7 +6,15 @@
  */
 
 import { defined, type JsonObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
-import { isNull, objectSpansOf, readSpan, withMembers, withValues, withValuesAt } from "#wire/json/spans.ts";
+import {
+  isNull,
+  objectSpansOf,
+  readSpan,
+  withElements,
+  withMembers,
+  withValues,
+  withValuesAt,
+} from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { dataUrlOf } from "../neutral/attachments.ts";
@@ -120,6 +128,8 @@ class ResponsesWatcher extends Watcher {
   finished = false;
   readonly #own: OwnMembers;
   readonly #custom: CustomCalls | undefined;
+  /** The names of calls, by the index of their item. */
+  readonly #names = new Map<unknown, unknown>();
 
   constructor(identity: AnswerIdentity) {
     super();
@@ -164,13 +174,22 @@ class ResponsesWatcher extends Watcher {
         this.finished = true;
         produced.finished(endOf(objectOf(value.response)));
         const usage = wholeUsageIn(objectOf(value.response), plainUsageOf(0, produced.outputTokens));
-        const ending = custom === undefined ? event : { ...event, data: Buffer.from(custom) };
+        const ending = withOutput(custom === undefined ? event : { ...event, data: Buffer.from(custom) }, value);
         return { kind: "terminator", bytes: bytesOf(this.#named(ending, usage)) };
       }
       case "response.output_item.added": {
-        const { type: kind } = objectOf(value.item);
-        return this.#relay(event, typeof kind === "string" && !quietItems.includes(kind));
+        const { type: kind, name } = objectOf(value.item);
+        if (textOf(name) !== undefined) this.#names.set(value.output_index, name);
+        return this.#relay(
+          withItem(event, value, { status: "in_progress" }),
+          typeof kind === "string" && !quietItems.includes(kind),
+        );
       }
+      case "response.output_item.done":
+        return this.#relay(
+          withItem(event, value, { status: "completed", name: this.#names.get(value.output_index) }),
+          true,
+        );
       case "response.output_text.delta": {
         const text = this.#custom === undefined ? textOf(value.delta) : undefined;
         const delta = text === undefined ? undefined : { text, isThought: false, name: event.event, edits: [] };
@@ -194,6 +213,43 @@ class ResponsesWatcher extends Watcher {
   #read(value: JsonObject): void {
     this.usage = usageOf(objectOf(value.response)) ?? this.usage;
   }
+}
+
+const statedItems = ["message", "function_call", "custom_tool_call"];
+
+/**
+ * The members that an item lacks: a status, without which clients see no end of a call
+ * (https://github.com/router-for-me/CLIProxyAPI/issues/5851), and the name of a call
+ * (https://github.com/router-for-me/CLIProxyAPI/issues/1004).
+ */
+function missingIn(item: unknown, members: { status: string; name?: unknown }): Record<string, Buffer> {
+  const { type, status, name } = objectOf(item);
+  if (!statedItems.includes(String(type))) return {};
+  const isUnnamed = type !== "message" && textOf(name) === undefined && members.name !== undefined;
+  return {
+    ...(textOf(status) === undefined && { status: jsonBytesOf(members.status) }),
+    ...(isUnnamed && { name: jsonBytesOf(members.name) }),
+  };
+}
+
+/** The event with an item that has these members; the same one if its server sent it so. */
+function withItem(event: SseEvent, { item }: JsonObject, members: { status: string; name?: unknown }): SseEvent {
+  const missing = missingIn(item, members);
+  if (Object.keys(missing).length === 0) return event;
+  return { ...event, data: withMembers(event.data, "item", (bytes) => withValues(bytes, missing)) };
+}
+
+const completed = { status: "completed" };
+const lacksStatus = (output: unknown) =>
+  listOf(output).some((item) => Object.keys(missingIn(item, completed)).length > 0);
+const withStatuses = (output: Buffer) =>
+  withElements(output, (item) => withValues(item, missingIn(parsedObject(item), completed)));
+
+/** The last event with a status of each item in the output. */
+function withOutput(event: SseEvent, { response }: JsonObject): SseEvent {
+  if (!lacksStatus(objectOf(response).output)) return event;
+  const data = withMembers(event.data, "response", (bytes) => withMembers(bytes, "output", withStatuses));
+  return { ...event, data };
 }
 
 /** The reason of an incomplete response, or its status. */
@@ -222,11 +278,13 @@ function answerOf(bytes: Buffer, identity: AnswerIdentity): WholeAnswer {
   if (output.length === 0 && status === undefined) return failedWith(emptyAnswer);
   const custom = identity.customNames && customOutputOf(output, identity.customNames);
   const usage = wholeUsageIn(body, undefined);
+  const stated = lacksStatus(custom ?? output) && withStatuses(jsonBytesOf(custom ?? output));
   return {
     kind: "answer",
     body: withValues(bytes, {
       ...ownMembersOf(identity),
       ...(custom !== undefined && { output: jsonBytesOf(custom) }),
+      ...(stated && { output: stated }),
       ...(usage !== undefined && { usage: jsonBytesOf(usage) }),
     }),
     usage: usageOf(body),

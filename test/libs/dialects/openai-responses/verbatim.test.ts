@@ -309,3 +309,45 @@ test("an answer says what the gateway stores of it, in place of what the upstrea
   const begun = `{"id":"resp_abc123","model":"mine","store":true,${others[0]}}`;
   assert.equal(Buffer.concat(out).toString(), created(begun) + delta + completed(shown));
 });
+
+test("items have a status, and calls their name, without which clients see no call", () => {
+  const named = { type: "function_call", id: "fc_1", call_id: "c", name: "f", arguments: "{}" };
+  const completed = { status: "completed" };
+  for (const [begun, done, expected] of [
+    // https://github.com/router-for-me/CLIProxyAPI/issues/5851
+    [named, named, { ...named, ...completed }],
+    // https://github.com/router-for-me/CLIProxyAPI/issues/1004
+    [named, { ...named, name: "", ...completed }, { ...named, ...completed }],
+    [named, { ...named, status: "incomplete" }, { ...named, status: "incomplete" }],
+    [
+      { type: "message", id: "msg_1", role: "assistant", content: [] },
+      { type: "message", id: "msg_1", role: "assistant", content: [], status: null },
+      { type: "message", id: "msg_1", role: "assistant", content: [], ...completed },
+    ],
+    [
+      { type: "reasoning", id: "rs_1" },
+      { type: "reasoning", id: "rs_1" },
+      { type: "reasoning", id: "rs_1" },
+    ],
+  ] as const) {
+    const output = [done.type === "function_call" && done.name === "" ? named : done];
+    const response = { id: "r", object: "response", model: "m", status: "completed", output };
+    const events = [
+      { type: "response.created", response: { ...response, output: [] } },
+      { type: "response.output_item.added", output_index: 0, item: begun },
+      { type: "response.output_item.done", output_index: 0, item: done },
+      { type: "response.completed", response },
+    ];
+    const { text } = relayed(Buffer.from(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("")));
+    const [, added, ended, last] = text
+      .split("\n")
+      .flatMap((line) => (line.startsWith("data: ") ? [JSON.parse(line.slice("data: ".length))] : []));
+    const isStated = begun.type !== "reasoning";
+    assert.deepEqual(added.item, isStated ? { ...begun, status: "in_progress" } : begun);
+    assert.deepEqual(ended.item, expected);
+    assert.deepEqual(last.response.output, [expected]);
+    const whole = verbatim.answer(Buffer.from(JSON.stringify(response)), { id: "1", model: "m" });
+    assert.ok(whole.kind === "answer");
+    assert.deepEqual(JSON.parse(whole.body.toString()).output, [expected]);
+  }
+});
