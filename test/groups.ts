@@ -63,7 +63,7 @@ const groups = {
     "e2e/{access,affinity,agent-sessions,background,background-ends,chat,diagnosis,early-limits,leaving,limit-waits,log,mirror,once,prompt-cache}.test.ts",
   ],
   "requests-2": [
-    "e2e/{compressed-bodies,operations,protocols,realtime-usage,refused-handshakes,responses-socket,resumable,secret-files,shares,stored-catalogue,upstream-tests}.test.ts",
+    "e2e/{compressed-bodies,far-redis,operations,protocols,realtime-usage,refused-handshakes,responses-socket,resumable,secret-files,shares,stored-catalogue,upstream-tests}.test.ts",
   ],
   "requests-3": [
     "e2e/{faults,flex,functions-only,queue-place,reasoning-turns,repairs,shedding,stored-responses,strategies,strict-upstreams,unknown-paths,upstream-limits,usage,vendor-limits,verbatim}.test.ts",

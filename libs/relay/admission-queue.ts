@@ -9,7 +9,8 @@
  * they took in the last tenth of a second. That is about 50 ms of work while the workers are busy,
  * and one job if work is slow. When workers have free slots, the number grows by half with each
  * round trip. Short work may have another quarter of a second on the queue: there the way to the
- * workers takes most of the time, and jobs that travel together cost less.
+ * workers takes most of the time, and jobs that travel together cost less. Where Redis is far away,
+ * jobs on their way come on top of that work, and a part of the free slots at once.
  *
  * Groups by weight, and the keys of a group, have equal parts of the tokens of about the last
  * minute, over all ingresses (`fair-queue.ts`). An item counts its input and the usual output of
@@ -53,6 +54,20 @@ export type Priority = (typeof priorities)[number];
 const agedMs = 5_000;
 const agedEvery = 8;
 
+/**
+ * Above this, jobs spend more time on their way through Redis than waiting for a worker. The way of
+ * a job to a free worker and back is known from the fastest of the last half minute or minute.
+ */
+const farMs = 20;
+const wayMsMax = 250;
+const wayOfMs = 30_000;
+/** The part of the free slots that may go at once where the way is long. */
+const startShare = 1 / 8;
+/** Work of this time may wait on the queue, by what was taken in twice the time. */
+const waitingWorkMs = 50;
+/** So many intervals are the precision of that window. */
+const takenIntervals = 4;
+
 /** An item's group and key, its priority, and the part of the slots that its group reserves. */
 export interface AdmissionShare extends Share {
   /** 1 by default. */
@@ -92,6 +107,8 @@ interface AdmittedItem {
   readonly estimate: ItemTokens;
   /** The tokens that count since it left. */
   charged: number;
+  /** When it went onto the queue, if nothing else was there. */
+  leftAt: number | undefined;
   isRunning: boolean;
 }
 
@@ -121,7 +138,10 @@ export class AdmissionQueue<Item extends string | number> {
   #turns = 0;
   /** The released items that run, by priority. */
   readonly #runningOf = priorities.map(() => 0);
-  readonly #takenLately = new SlidingCount(25, 4);
+  #takenLately = takenWithin(0);
+  readonly #fastestWay = new LeastLately(wayOfMs);
+  /** How long jobs are on their way; 0 if that is not long. */
+  #wayMs = 0;
   readonly #shortLately = new SlidingCount(50, 5);
   /** Slots that became free since something has been waiting. */
   readonly #freed = new SlidingCount(1_000, 10);
@@ -181,7 +201,7 @@ export class AdmissionQueue<Item extends string | number> {
       this.#busySince = now;
       this.#freed.clear();
     }
-    this.#items.set(item, { share, since: now, estimate, charged: 0, isRunning: false });
+    this.#items.set(item, { share, since: now, estimate, charged: 0, leftAt: undefined, isRunning: false });
     const { size = 0, passed = 0 } = this.#groups.get(share.group) ?? {};
     this.#groups.set(share.group, { weight, reserved, size: size + 1, passed });
     if (reserved > 0) this.#reservedSize++;
@@ -191,14 +211,27 @@ export class AdmissionQueue<Item extends string | number> {
   /** Another attempt of the item is on the queue. It does not wait here again. */
   again(item: Item): void {
     this.#onQueue.add(item);
-    this.#setRunning(this.#items.get(item), { isRunning: false });
+    const entry = this.#items.get(item);
+    if (entry !== undefined) entry.leftAt = undefined;
+    this.#setRunning(entry, { isRunning: false });
   }
 
-  /** A worker took the item. */
-  taken(item: Item, now: number): void {
+  /** A worker took the item, which has further free slots or not. */
+  taken(item: Item, now: number, hasFreeSlots = false): void {
+    const entry = this.#items.get(item);
+    if (hasFreeSlots && entry?.leftAt !== undefined) this.#measureWay(now - entry.leftAt, now);
     this.#takenLately.add(now);
     this.#onQueue.delete(item);
-    this.#setRunning(this.#items.get(item), { isRunning: true });
+    this.#setRunning(entry, { isRunning: true });
+  }
+
+  #measureWay(ms: number, now: number): void {
+    const least = this.#fastestWay.add(ms, now);
+    // In steps, because the count begins anew with each change.
+    const wayMs = least <= farMs ? 0 : Math.min(Math.ceil(least / farMs) * farMs, wayMsMax);
+    if (wayMs === this.#wayMs) return;
+    this.#wayMs = wayMs;
+    this.#takenLately = takenWithin(wayMs);
   }
 
   /** The item left the queue without a report that a worker took it. May be called repeatedly. */
@@ -237,7 +270,9 @@ export class AdmissionQueue<Item extends string | number> {
     if (this.waitingSize === 0 || !this.#hasCapacity(now)) return undefined;
     const item = this.#take(now);
     if (item === undefined) return undefined;
-    const { key, group, priority = 1 } = (this.#items.get(item) as AdmittedItem).share;
+    const entry = this.#items.get(item) as AdmittedItem;
+    const { key, group, priority = 1 } = entry.share;
+    entry.leftAt = this.#onQueue.size === 0 ? now : undefined;
     this.#turnsLately[priority]?.add(now);
     (this.#groups.get(group) as GroupState).passed++;
     this.#passedOf.set(key, this.#passedOfKey(key) + 1);
@@ -403,7 +438,12 @@ export class AdmissionQueue<Item extends string | number> {
   }
 
   #hasCapacity(now: number): boolean {
-    return this.#onQueue.size < 1 + (this.#takenLately.total(now) >> 1) + this.#shortLately.total(now);
+    const way = this.#wayMs;
+    const size = this.#onQueue.size - this.#shortLately.total(now);
+    const taken = this.#takenLately.total(now);
+    if (way === 0) return size < 1 + (taken >> 1);
+    const free = (this.slots ?? 0) - this.runningSize;
+    return size < Math.max(1, free * startShare) + (taken * (waitingWorkMs + 1.5 * way)) / (2 * (waitingWorkMs + way));
   }
 
   /**
@@ -442,6 +482,31 @@ export class AdmissionQueue<Item extends string | number> {
 
   #passedOfKey(key: string): number {
     return this.#passedOf.get(key) ?? 0;
+  }
+}
+
+/** Counts what was taken lately. A long way is part of the window, in which jobs come back. */
+const takenWithin = (wayMs: number) => new SlidingCount((2 * (waitingWorkMs + wayMs)) / takenIntervals, takenIntervals);
+
+/** The least of the values of the last one or two intervals that have any. */
+class LeastLately {
+  readonly #intervalMs: number;
+  #since = Number.NEGATIVE_INFINITY;
+  #before = Number.POSITIVE_INFINITY;
+  #least = Number.POSITIVE_INFINITY;
+
+  constructor(intervalMs: number) {
+    this.#intervalMs = intervalMs;
+  }
+
+  /** Adds a value, and returns the least one. */
+  add(value: number, now: number): number {
+    if (now - this.#since > this.#intervalMs) {
+      this.#since = now;
+      this.#before = this.#least;
+      this.#least = value;
+    } else this.#least = Math.min(this.#least, value);
+    return Math.min(this.#before, this.#least);
   }
 }
 

@@ -429,7 +429,7 @@ export class GenerationLifecycle implements TransportHandlers {
     this.#stopWaiting(generation);
     this.#awaitingRedis.delete(generation);
     generation.state = { kind: "running", ...(queuedMs !== undefined && { queuedMs }), dispatchedMs, waitedMs };
-    ingressQueue.admission.taken(number, now);
+    ingressQueue.admission.taken(number, now, freeSlots > 0);
     request.onBound?.();
     this.#options.events.emit("bound", { generation: facts, attempt, waitedMs });
     this.#dispatchNext(ingressQueue);

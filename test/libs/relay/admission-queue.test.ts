@@ -360,3 +360,41 @@ test("a request counts its estimate, then its real tokens; one that no worker to
   queue.setElsewhere({ ...queue.keySlots, tokens: [] }, 900_000);
   assert.deepEqual(queue.keySlots.tokens, []);
 });
+
+/** When all of these items went onto the queue, if each takes so long to a free worker and back. */
+function leavingTimes(wayMs: number, items: number, { slots = 512, hasFreeSlots = true, rounds = 2 } = {}): number {
+  const queue = new AdmissionQueue<number>();
+  queue.slots = slots;
+  let now = 1_000;
+  let lastLeft = now;
+  // The way is known from a first item.
+  for (let round = 0; round < rounds; round++) {
+    const count = round === 0 ? 1 : items;
+    const startedAt = now;
+    const travelling: { item: number; until: number }[] = [];
+    for (let item = 0; item < count; item++) queue.admit(round * 1_000 + item, burst, now);
+    for (let taken = 0; taken < count; now++) {
+      for (; travelling[0] !== undefined && travelling[0].until <= now; taken++)
+        queue.taken((travelling.shift() as { item: number }).item, now, hasFreeSlots);
+      for (let item = queue.next(now); item !== undefined; item = queue.next(now)) {
+        travelling.push({ item, until: now + wayMs });
+        lastLeft = now - startedAt;
+      }
+    }
+    for (let item = 0; item < count; item++) queue.over(round * 1_000 + item, 1_000, now);
+  }
+  return lastLeft;
+}
+
+test("a long way to Redis holds no items back while workers have free slots", () => {
+  for (const wayMs of [25, 60, 120, 240, 1_000]) {
+    const ms = leavingTimes(wayMs, 256);
+    assert.ok(ms <= 4 * wayMs, `a way of ${wayMs} ms: the last of 256 leaves after ${ms} ms`);
+  }
+});
+
+test("on a short way, and behind workers without free slots, items leave step by step", () => {
+  assert.ok(leavingTimes(10, 256) > 50, "the number grows by half with each round trip");
+  const ms = leavingTimes(120, 64, { hasFreeSlots: false });
+  assert.ok(ms > 60 * 120, `the last of 64 leaves after ${ms} ms`);
+});
