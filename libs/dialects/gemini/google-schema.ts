@@ -4,7 +4,7 @@
  */
 
 import { isObject, type JsonObject, objectOf } from "#wire/json/parse.ts";
-import { camelNameOf } from "./names.ts";
+import { camelNameOf, valueNameOf } from "./names.ts";
 
 type Schema = JsonObject;
 
@@ -76,7 +76,8 @@ function withNumbers(schema: Schema): Schema {
 }
 
 /** In lower case; undefined if there is none. */
-function typeOf(type: unknown): unknown {
+function typeOf(written: unknown): unknown {
+  const type = valueNameOf("type", written);
   if (Array.isArray(type)) return type.map((one) => (typeof one === "string" ? one.toLowerCase() : one));
   if (typeof type !== "string") return type;
   return type === "TYPE_UNSPECIFIED" ? undefined : type.toLowerCase();

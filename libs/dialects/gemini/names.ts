@@ -30,24 +30,38 @@ export const camelNameOf = (name: string) =>
 export const enumNameOf = (value: unknown) => (textOf(value) ?? "").toUpperCase();
 
 /**
- * The same JSON with every field name in camel case, which wins if both spellings are given. The
- * caller's own data stays unchanged.
+ * The names of a field's values in the order of their numbers, which stand for them in requests of
+ * Google's clients over REST (`enum-encoding=int`): https://protobuf.dev/programming-guides/json/,
+ * https://github.com/googleapis/googleapis/tree/master/google/ai/generativelanguage/v1beta
  */
-export function camelOf(value: unknown): unknown {
-  if (!isObject(value)) return value;
-  if (Array.isArray(value)) return value.map(camelOf);
+const valueNames = new Map([
+  ["mode", ["MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"]],
+  ["type", ["TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"]],
+  ["responseModalities", ["MODALITY_UNSPECIFIED", "TEXT", "IMAGE", "AUDIO"]],
+  ["mediaResolution", ["UNSPECIFIED", "LOW", "MEDIUM", "HIGH"].map((level) => `MEDIA_RESOLUTION_${level}`)],
+]);
+export const valueNameOf = (field: string, value: unknown) =>
+  typeof value === "number" ? (valueNames.get(field)?.[value] ?? value) : value;
+
+/**
+ * The same JSON with every field name in camel case, which wins if both spellings are given, and
+ * names in place of the numbers of values. The caller's own data stays unchanged.
+ */
+export function camelOf(value: unknown, field = ""): unknown {
+  if (!isObject(value)) return valueNameOf(field, value);
+  if (Array.isArray(value)) return value.map((item) => camelOf(item, field));
   const names = Object.keys(value);
   if (!names.some((name) => name.includes("_"))) {
     const same: JsonObject = {};
     for (const name of names) {
       const member = (value as JsonObject)[name];
-      same[name] = opaque.has(name) ? member : camelOf(member);
+      same[name] = opaque.has(name) ? member : camelOf(member, name);
     }
     return same;
   }
   const members = Object.entries(value).map(([written, member]) => {
     const name = camelNameOf(written);
-    return { name, isRenamed: name !== written, member: opaque.has(name) ? member : camelOf(member) };
+    return { name, isRenamed: name !== written, member: opaque.has(name) ? member : camelOf(member, name) };
   });
   return Object.fromEntries(
     [...members.filter(({ isRenamed }) => isRenamed), ...members.filter(({ isRenamed }) => !isRenamed)].map(entryOf),

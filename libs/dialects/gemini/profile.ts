@@ -15,6 +15,7 @@ import {
   pageSizeOf,
   storedFaultIn,
 } from "../profile.ts";
+import { valueNameOf } from "./names.ts";
 import { countRequestSchema, generateRequestSchema } from "./schema.ts";
 import { statefulFieldIn } from "./stateless.ts";
 
@@ -137,7 +138,9 @@ export const geminiProfile: Profile = {
     return {
       outputTokensMax: [config.maxOutputTokens, config.max_output_tokens].find(isCount),
       choices: [config.candidateCount, config.candidate_count].find(isCount) ?? 1,
-      wantsMedia: modalities.some((modality) => String(modality).toLowerCase() !== "text"),
+      wantsMedia: modalities.some(
+        (modality) => String(valueNameOf("responseModalities", modality)).toLowerCase() !== "text",
+      ),
     };
   },
   conversation: { field: "contents", empty: [] },

@@ -14,6 +14,8 @@ const anyObject = nullable("object");
 const number = (minimum: number, maximum: number) => nullable("number", { minimum, maximum });
 const integer = (minimum: number, maximum = int32Max) => nullable("integer", { minimum, maximum });
 const named: Schema = { type: "string", minLength: 1 };
+/** A value by its name or its number. */
+const choice: Schema = { type: ["string", "integer", "null"] };
 
 const reference = (name: string): Schema => ({ $ref: `#/$defs/${name}` });
 /** A list, or a single item in its place. */
@@ -108,7 +110,7 @@ const declaration = object(
     description: text,
     parameters: anyObject,
     parametersJsonSchema: { type: ["object", "boolean", "null"] },
-    behavior: text,
+    behavior: choice,
   },
   wants("name"),
   excludes("parameters", "parametersJsonSchema"),
@@ -130,8 +132,8 @@ const generationConfig = optionalObject(
     responseMimeType: text,
     responseSchema: anyObject,
     responseJsonSchema: { type: ["object", "boolean", "null"] },
-    responseModalities: nullable("array", { items: { type: "string" } }),
-    mediaResolution: text,
+    responseModalities: nullable("array", { items: { type: ["string", "integer"] } }),
+    mediaResolution: choice,
     speechConfig: anyObject,
     imageConfig: anyObject,
     audioTranscriptionConfig: anyObject,
@@ -149,11 +151,11 @@ const requestMembers = {
   tools: someOrNone("tool"),
   toolConfig: optionalObject({
     functionCallingConfig: optionalObject({
-      mode: text,
+      mode: choice,
       allowedFunctionNames: nullable("array", { items: { type: "string" } }),
     }),
   }),
-  safetySettings: { type: ["array", "object", "null"], items: object({ category: text, threshold: text }) },
+  safetySettings: { type: ["array", "object", "null"], items: object({ category: choice, threshold: choice }) },
   cachedContent: text,
   labels: anyObject,
   serviceTier: text,

@@ -4,7 +4,7 @@
  */
 import type { WireRequest } from "#dialects/codec.ts";
 import { usageOf as googleUsageOf } from "#dialects/gemini/answer.ts";
-import { camelOf, pathOf, resourceOf } from "#dialects/gemini/names.ts";
+import { camelOf, itemsOf, pathOf, resourceOf } from "#dialects/gemini/names.ts";
 import { refuse } from "#dialects/neutral/field-support.ts";
 import type { Profile } from "#dialects/profile.ts";
 import { withMember } from "#dialects/relay/verbatim.ts";
@@ -43,12 +43,8 @@ function wantedOf(format: EmbeddingFormat, written: JsonObject): Wanted {
   const requests = isBatch(body) ? listOf(body.requests).map(objectOf) : [body];
   const texts = requests.map((request, place) => {
     const path = isBatch(body) ? `requests[${place}].content` : "content";
-    return listOf(objectOf(request.content).parts)
-      .map((part, at) =>
-        typeof objectOf(part).text === "string"
-          ? (objectOf(part).text as string)
-          : refuse(`${path}.parts[${at}]`, "must be a text for this model"),
-      )
+    return itemsOf(objectOf(request.content).parts, `${path}.parts`)
+      .map(([part, at]) => textOf(objectOf(part).text) ?? refuse(at, "must be a text for this model"))
       .join("\n");
   });
   const sizes = new Set(

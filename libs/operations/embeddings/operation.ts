@@ -44,11 +44,18 @@ const part = { type: "object", properties: { text: nullable("string") } };
 const content = {
   type: "object",
   required: ["parts"],
-  properties: { parts: { type: "array", minItems: 1, maxItems: 1_000, items: part } },
+  // A list, or a single part in its place.
+  properties: {
+    parts: { ...part, type: ["array", "object"], minItems: 1, maxItems: 1_000, items: part },
+  },
 };
+/** A name or its number. */
+const taskType = { type: ["string", "integer", "null"] };
 const googleEmbedding = {
   content,
-  ...optionalTexts("model", "taskType", "task_type", "title"),
+  ...optionalTexts("model", "title"),
+  taskType,
+  task_type: taskType,
   outputDimensionality: size,
   output_dimensionality: size,
   embedContentConfig: objectWith({ outputDimensionality: size, output_dimensionality: size }),

@@ -96,6 +96,23 @@ test("an answer without an embedding for each input is a failure", () => {
   assert.equal(answered(google, '{"data":[{"embedding":[]}]}', "gemini", "openai"), undefined);
 });
 
+test("a single part stands for a list, and a number for the name of a task", () => {
+  const content = { parts: { text: "a" } };
+  const request = { content, taskType: 1 };
+  const bodies = [request, { requests: [request, { content: { parts: [{ text: "a" }] } }] }];
+  for (const [place, body] of bodies.entries()) {
+    const { schema } = operations.embedding.endpoints[place + 1] ?? {};
+    assert.equal(invalidFieldIn(schema as object, body), undefined);
+    const { texts } = exchangeOf(JSON.stringify(body), "gemini", "openai");
+    assert.deepEqual(texts, place === 0 ? ["a"] : ["a", "a"]);
+    for (const parts of ["a", 1, { text: 1 }, []])
+      assert.notEqual(
+        invalidFieldIn(schema as object, place === 0 ? { content: { parts } } : { requests: [{ content: { parts } }] }),
+        undefined,
+      );
+  }
+});
+
 test("each vendor's count of an embedding's tokens is read", () => {
   const openai = { from: "openai", request: '{"model":"mine","input":"a"}' } as const;
   const google = { from: "gemini", request: '{"content":{"parts":[{"text":"a"}]}}' } as const;

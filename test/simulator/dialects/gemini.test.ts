@@ -184,6 +184,25 @@ test("a function is called according to the mode", async (t) => {
   assert.deepEqual(await namesOf("list_all, then get_weather"), ["list_all", "get_weather"]);
 });
 
+test("a single item may stand for a list, and a number for the name of a value", async (t) => {
+  const { post } = await start(t);
+  const parameters = { type: 6, properties: { city: { type: 1 } } };
+  const body = {
+    contents: { parts: { text: "Good morning" } },
+    system_instruction: { parts: { text: "Be brief." } },
+    tools: { function_declarations: { name: "get_weather", parameters } },
+    tool_config: { function_calling_config: { mode: 2 } },
+    generation_config: { response_modalities: [1] },
+  };
+  assert.match((await post(body)).text, /"functionCall":\{[^}]*"get_weather"/);
+  for (const type of [0, 8, "TEXT"])
+    assert.match(
+      (await post({ ...body, tools: [{ functionDeclarations: [{ name: "f", parameters: { type } }] }] })).text,
+      /Invalid value/,
+    );
+  assert.match((await post({ content: { parts: { text: "a" } } }, "sim-text:embedContent")).text, /"values"/);
+});
+
 const answered = (calls: FunctionCall[], response: Record<string, unknown>): Content =>
   user(
     ...calls.map(({ id, name = "" }) => ({ functionResponse: { ...(id !== undefined && { id }), name, response } })),

@@ -149,7 +149,8 @@ function checkSchema(schema: unknown, param: string, depth: number): void {
   for (const [name, value] of Object.entries(schema)) {
     const keyword = camelNameOf(name);
     if (!keywords.includes(keyword)) invalid(`Unknown name "${name.slice(0, 40)}" at '${param}': Cannot find field.`);
-    if (keyword === "type" && !(typeof value === "string" && types.includes(value.toUpperCase())))
+    const isType = typeof value === "number" ? types[value - 1] : types.includes(String(value).toUpperCase());
+    if (keyword === "type" && !isType)
       invalid(`Invalid value at '${param}.type' (type.googleapis.com/google.ai.generativelanguage.v1beta.Type).`);
     if (keyword === "items") checkSchema(value, `${param}.items`, depth + 1);
     else if (keyword === "anyOf" && Array.isArray(value))

@@ -1,6 +1,7 @@
 /** The shape of Gemini's requests, as far as the simulator reads it; unknown fields pass. */
 import type { Static } from "typebox";
 
+import { isObject } from "../../answer/schema.ts";
 import {
   anyOf,
   anything,
@@ -22,6 +23,10 @@ import {
 } from "../shape.ts";
 
 const json = record(text, anything);
+
+/** The values of a field in the order of their numbers. */
+const modes = ["MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"];
+const modalities = ["MODALITY_UNSPECIFIED", "TEXT", "IMAGE", "AUDIO"];
 
 /** Base64 in either alphabet. */
 const bytes = string({ pattern: "^[A-Za-z0-9+/_-]*={0,2}$" });
@@ -106,7 +111,7 @@ const generateRequest = object({
     object({
       functionCallingConfig: nullable(
         object({
-          mode: nullable(oneOf(["MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"])),
+          mode: nullable(oneOf(modes)),
           allowedFunctionNames: nullable(list(text)),
         }),
       ),
@@ -141,13 +146,24 @@ const opaque = [
 ];
 const depthMax = 16;
 
-/** Field names may use underscores instead of capitals (protobuf's JSON mapping). */
-export function camelOf(value: unknown, depth = 0): unknown {
+/** Fields that take a list, or a single item in its place. */
+const listed = ["contents", "parts", "tools", "functionDeclarations"];
+
+/**
+ * Field names may use underscores instead of capitals, and numbers may stand for the names of
+ * values (protobuf's JSON mapping).
+ */
+export function camelOf(value: unknown, depth = 0, field = ""): unknown {
+  if (typeof value === "number") {
+    const names = field === "mode" ? modes : field === "responseModalities" ? modalities : [];
+    return names[value] ?? value;
+  }
   if (typeof value !== "object" || value === null || depth > depthMax) return value;
-  if (Array.isArray(value)) return value.map((element) => camelOf(element, depth + 1));
+  if (Array.isArray(value)) return value.map((element) => camelOf(element, depth + 1, field));
   const members = Object.entries(value).map(([name, member]) => {
     const camel = camelNameOf(name);
-    return [camel, opaque.includes(camel) ? member : camelOf(member, depth + 1)];
+    const inner = opaque.includes(camel) ? member : camelOf(member, depth + 1, camel);
+    return [camel, listed.includes(camel) && isObject(inner) ? [inner] : inner];
   });
   return Object.fromEntries(members);
 }

@@ -8,6 +8,7 @@ import { statefulFieldIn } from "#dialects/gemini/stateless.ts";
 import { Refusal } from "#dialects/neutral/field-support.ts";
 import type { Message, NeutralRequest, Settings, Tool } from "#dialects/neutral/neutral.ts";
 import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
+import { profiles } from "#dialects/profiles.ts";
 import { targetOf } from "../../../support/target.ts";
 import { refusalOf, schemaServer, wireOf as wireBodyOf, withoutPaths } from "../support.ts";
 
@@ -379,6 +380,42 @@ test("names of values count in any case", () => {
   assert.match(JSON.stringify(messages), /"detail":"low"/);
 });
 
+test("numbers stand for the names of values, as Google's clients send them over REST", async () => {
+  const written = (names: boolean) => {
+    const value = (name: string, number: number) => (names ? name : number);
+    const schema = {
+      type: value("OBJECT", 6),
+      properties: {
+        a: { type: value("ARRAY", 5), items: { type: value("STRING", 1) } },
+        b: { type: value("NUMBER", 2), nullable: true },
+        c: { anyOf: [{ type: value("INTEGER", 3) }, { type: value("BOOLEAN", 4) }, { type: value("NULL", 7) }] },
+        d: { type: value("TYPE_UNSPECIFIED", 0) },
+      },
+    };
+    return {
+      contents: [{ parts: [{ inline_data: { mime_type: "image/png", data: png } }] }],
+      tools: [{ function_declarations: [{ name: "f", behavior: value("BLOCKING", 1), parameters: schema }] }],
+      tool_config: { function_calling_config: { mode: value("ANY", 2) } },
+      safety_settings: [{ category: value("HARM_CATEGORY_HARASSMENT", 7), threshold: value("BLOCK_NONE", 4) }],
+      generation_config: {
+        response_mime_type: "application/json",
+        response_schema: schema,
+        response_modalities: [value("TEXT", 1), value("IMAGE", 2)],
+        media_resolution: value("MEDIA_RESOLUTION_LOW", 1),
+      },
+    };
+  };
+  assert.equal(await faultOf(written(false)), "taken");
+  assert.deepEqual(decoded(written(false)), decoded(written(true)));
+  for (const [number, mode] of ["auto", "auto", "required", "none", "auto"].entries()) {
+    const { toolChoice } = decoded({ toolConfig: { functionCallingConfig: { mode: number } } });
+    assert.equal(toolChoice?.mode, number === 0 ? undefined : mode);
+  }
+  const lengthOf = (responseModalities: unknown[]) =>
+    profiles.gemini.requestedLengthOf({ generationConfig: { responseModalities } }).wantsMedia;
+  assert.deepEqual([lengthOf([1]), lengthOf([2]), lengthOf([1, 3])], [false, true, true]);
+});
+
 test("references to a vendor's storage are found in every request", () => {
   assert.equal(statefulFieldIn({ cached_content: "cachedContents/1" })?.param, "cached_content");
   assert.equal(statefulFieldIn({ continuationToken: "x" })?.param, "continuationToken");
@@ -738,7 +775,7 @@ test("every field of the wrong type, out of range, missing or contradictory is n
       /functionDeclarations\/0\/parametersJsonSchema must be null/,
     ],
     [
-      { contents: hello, toolConfig: { functionCallingConfig: { mode: 1 } } },
+      { contents: hello, toolConfig: { functionCallingConfig: { mode: 0.5 } } },
       /functionCallingConfig\/mode must be string/,
     ],
     [config({ temperature: 3 }), /generationConfig\/temperature must be <= 2/],
