@@ -225,6 +225,22 @@ for (const [name, Client] of [
   });
 }
 
+test("events are asked for in either name of Google's parameter", async () => {
+  const typeOf = async (query: string) => {
+    const response = await fetch(`${gateway.url}/v1beta/models/${modelOf("gemini")}:streamGenerateContent?${query}`, {
+      method: "POST",
+      headers: { "x-goog-api-key": gateway.key, "content-type": "application/json" },
+      body: JSON.stringify({ contents: [{ parts: [{ text: "hello there" }] }] }),
+    });
+    await response.text();
+    return response.headers.get("content-type")?.split(";")[0];
+  };
+  for (const query of ["alt=sse", "$alt=sse", "%24alt=sse%3Benum-encoding%3Dint", "alt=json&$alt=sse"])
+    assert.equal(await typeOf(query), "text/event-stream", query);
+  for (const query of ["", "alt=json", "$alt=json;enum-encoding=int", "alt=ssev"])
+    assert.equal(await typeOf(query), "application/json", query);
+});
+
 test("without alt=sse a stream is a growing JSON array, also for an upstream of another dialect", async () => {
   for (const upstream of conversationDialects) {
     const ask = (model: string) =>

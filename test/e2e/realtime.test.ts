@@ -129,6 +129,10 @@ test("Azure's addresses and a browser's subprotocol open sessions, and the key i
     using session = await BareSession.open(gateway.url + path, { headers: { "api-key": gateway.key } });
     assert.equal((await session.next()).session.model, "voice");
   }
+  for (const path of paths) {
+    using session = await BareSession.open(`${gateway.url}${path}&api-key=${gateway.key}`);
+    assert.equal((await session.next()).session.model, "voice");
+  }
   using session = await BareSession.open(`${gateway.url}/v1/realtime?model=voice`, {}, [
     "realtime",
     `openai-insecure-api-key.${gateway.key}`,

@@ -13,6 +13,7 @@ import type { Capacity } from "../common/capacity.ts";
 import { dialectOf, pathOf, versionedPathOf } from "../common/endpoints.ts";
 import { holdSlot } from "../common/failures.ts";
 import { valueOrThrow } from "../common/refusal.ts";
+import { keyParameters } from "../server/authentication.ts";
 import type { ControlLink } from "../server/control-link.ts";
 import type { RequestBodies } from "../server/request-bodies.ts";
 
@@ -58,6 +59,6 @@ export function addFileRoutes(server: FastifyInstance, options: ControlRoutesOpt
 function controlPathOf({ url, headers }: FastifyRequest): string {
   const api = apis[dialectOf(url, headers)] ?? "/none";
   const query = new URLSearchParams(url.split("?", 2)[1] ?? "");
-  query.delete("key");
+  for (const name of keyParameters) query.delete(name);
   return `${api}${versionedPathOf(pathOf(url)).rest}${query.size > 0 ? `?${query}` : ""}`;
 }

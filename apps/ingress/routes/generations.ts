@@ -227,8 +227,9 @@ export class GenerationRoutes {
     const { admission, generations, idempotency, storing, resumable } = this.#options;
     const { body, demand, bytes } = resolved;
     const model = call?.model ?? String(body.model ?? endpoint.modelDefault);
-    const { alt } = request.query as { alt?: string };
-    const framing = (endpoint.framingOf ?? profiles[endpoint.dialect].framingOf)(body, call?.method, alt);
+    // https://cloud.google.com/apis/docs/system-parameters
+    const { alt, $alt = alt } = request.query as { alt?: string; $alt?: string };
+    const framing = (endpoint.framingOf ?? profiles[endpoint.dialect].framingOf)(body, call?.method, $alt);
     const replay = () => admission.replay({ request, endpoint, model, response: reply.raw });
     if (resumable.concerns(request, endpoint, framing) && resolved.expansion?.compacts === undefined)
       return resumable.serve({ request, reply, endpoint, resolved, model, replay }).then(valueOrThrow);

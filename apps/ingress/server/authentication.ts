@@ -92,12 +92,17 @@ export class NewKeys {
   }
 }
 
+/**
+ * Parameters of the query with a key: Google's, and Azure's for pages that open a session
+ * (https://learn.microsoft.com/azure/foundry/openai/how-to/realtime-audio-websockets).
+ */
+export const keyParameters = ["key", "api-key"];
+
 const bearerPattern = /^bearer +([^ ]+)/i;
 
 /**
  * Every credential of a request, wherever a dialect's clients put it: some clients send a stale
- * vendor key beside the good one. Google's clients send the key in the query, which is never
- * logged.
+ * vendor key beside the good one. The query, which may have a key, is never logged.
  */
 export function credentialsOf(headers: IncomingHttpHeaders, url: string): string[] {
   const credentials: string[] = [];
@@ -113,8 +118,8 @@ export function credentialsOf(headers: IncomingHttpHeaders, url: string): string
   }
   const question = url.indexOf("?");
   if (question >= 0) {
-    const key = new URLSearchParams(url.slice(question + 1)).get("key");
-    if (key) credentials.push(key);
+    const query = new URLSearchParams(url.slice(question + 1));
+    credentials.push(...keyParameters.flatMap((name) => query.get(name) || []));
   }
   return credentials;
 }

@@ -131,7 +131,8 @@ export const geminiProfile: Profile = {
     "Set the client's base URL to this gateway's address without a path: the client adds the version itself. The AI SDK's Google provider and LiteLLM want /v1beta at its end.",
   callerHeaders: [],
   /** Clients ask for a stream in the path, and for its framing in the query. */
-  framingOf: (_body, method, alt) => (method?.startsWith("stream") ? (alt === "sse" ? "sse" : "array") : "whole"),
+  framingOf: (_body, method, alt) =>
+    method?.startsWith("stream") ? (/^sse\b/.test(alt ?? "") ? "sse" : "array") : "whole",
   requestedLengthOf(body) {
     const config = objectOf(body.generationConfig ?? body.generation_config);
     const modalities = [config.responseModalities, config.response_modalities].find(Array.isArray) ?? [];

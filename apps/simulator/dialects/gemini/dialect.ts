@@ -66,6 +66,9 @@ function calledIn(path: string): { model: string; verb: (typeof verbs)[number] }
   return model === undefined || verb === undefined ? undefined : { model, verb };
 }
 
+/** https://cloud.google.com/apis/docs/system-parameters */
+const asksForEvents = (query: URLSearchParams) => /^sse\b/.test(query.get("$alt") ?? query.get("alt") ?? "");
+
 export const gemini: Dialect = {
   name: "gemini",
   serves: (method, path) => method === "POST" && calledIn(path) !== undefined,
@@ -93,7 +96,7 @@ export const gemini: Dialect = {
       case "generateContent":
         return contentWholeOf(answerOf(request, model));
       case "streamGenerateContent":
-        return contentScriptOf(answerOf(request, model), request.query.get("alt") === "sse" ? "sse" : "array");
+        return contentScriptOf(answerOf(request, model), asksForEvents(request.query) ? "sse" : "array");
     }
   },
 };
