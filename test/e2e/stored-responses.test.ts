@@ -81,6 +81,19 @@ for (const model of ["sim", "chat-sim"])
     assert.match(String(items.data[0]?.id), /^msg_/);
   });
 
+test("an input of null is none beside a reference, where it is created, counted and compacted", async () => {
+  const { id } = await client.responses.create({ model: "sim", input: "My name is Ada." });
+  const reference = { model: "sim", input: null, previous_response_id: id };
+  const { output } = await client.responses.create(reference as never);
+  assert.match(JSON.stringify(output), /My name is Ada/);
+  const count = await client.responses.inputTokens.count(reference);
+  assert.equal(
+    count.input_tokens,
+    (await client.responses.inputTokens.count({ ...reference, input: [] })).input_tokens,
+  );
+  assert.ok((await client.responses.compact(reference)).output.length > 0);
+});
+
 test("the upstream gets the whole conversation, with calls once and reasoning for the same model alone", async () => {
   const thought = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: "secret" };
   const call = {

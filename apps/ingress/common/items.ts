@@ -4,8 +4,8 @@
  */
 import { createHash, randomBytes } from "node:crypto";
 import { elementsOf, jsonListOf } from "#dialects/openai-responses/stored-references.ts";
-import { parsedObject, textOf } from "#wire/json/parse.ts";
-import { objectSpansOf, replaceSpans, withMembers } from "#wire/json/spans.ts";
+import { jsonBytesOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { objectSpansOf, replaceSpans, withMembers, withValues } from "#wire/json/spans.ts";
 import { type Result, refusalOf } from "./refusal.ts";
 
 export interface Item {
@@ -52,20 +52,23 @@ export function asSent(bytes: Buffer): Buffer {
   return withMembers(bytes, "id", (id) => (ownId.test(id.subarray(1, -1).toString("utf8")) ? undefined : id));
 }
 
+const type = jsonBytesOf("message");
+const status = jsonBytesOf("completed");
+
 /**
- * The item as its caller reads it: OpenAI returns the content of a message as a list of parts, also
- * where it was given as a text.
+ * The item as its caller reads it: OpenAI returns a message with its type and status, and its
+ * content as a list of parts, also where the request left them out or had a text.
+ * https://platform.openai.com/docs/api-reference/conversations/list-items-object
  */
 export function shownOf({ bytes }: Item): Buffer {
-  const { content } = objectSpansOf(bytes, ["content"])?.members ?? {};
-  if (content === undefined || bytes[content.start] !== 0x22 || valueIn(bytes, "type") !== "message") return bytes;
-  const text = bytes.toString("utf8", content.start, content.end);
-  const part =
-    valueIn(bytes, "role") === "assistant"
-      ? `{"type":"output_text","text":${text},"annotations":[],"logprobs":[]}`
-      : `{"type":"input_text","text":${text}}`;
-  const more = valueIn(bytes, "status") === undefined ? ',"status":"completed"' : "";
-  return replaceSpans(bytes, [{ start: content.start, end: content.end, by: Buffer.from(`[${part}]${more}`) }]);
+  if ((valueIn(bytes, "type") ?? "message") !== "message") return bytes;
+  const isAnswer = valueIn(bytes, "role") === "assistant";
+  const inParts = withMembers(bytes, "content", (content) => {
+    if (content[0] !== 0x22) return content;
+    const more = isAnswer ? ',"annotations":[],"logprobs":[]' : "";
+    return Buffer.from(`[{"type":"${isAnswer ? "output" : "input"}_text","text":${content}${more}}]`);
+  });
+  return withValues(inParts, { type, ...((valueIn(bytes, "status") ?? undefined) === undefined && { status }) });
 }
 
 /**

@@ -172,7 +172,7 @@ export const conversationItem = {
 export const responsesRequestSchema = Type.Object(
   {
     model: modelName,
-    input: Type.Optional(Type.Unsafe<unknown>({ type: ["string", "array"], items: item })),
+    input: Type.Optional(Type.Unsafe<unknown>({ type: ["string", "array", "null"], items: item })),
     stream: Type.Optional(Type.Unsafe<boolean | null>(optionalFlag)),
     instructions: optionalText,
     max_output_tokens: optionalInteger(1, int32Max),
@@ -216,5 +216,8 @@ export const responsesRequestSchema = Type.Object(
     safety_identifier: safetyIdentifier,
     ...optionalTexts("user", "service_tier", "truncation"),
   },
-  { if: { allOf: [lacks("previous_response_id"), lacks("conversation")] }, then: { required: ["input"] } },
+  {
+    if: { allOf: [lacks("previous_response_id"), lacks("conversation")] },
+    then: { required: ["input"], properties: { input: { type: ["string", "array"] } } },
+  },
 );
