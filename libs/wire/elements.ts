@@ -11,12 +11,13 @@ const nameBytesMax = 256;
  * Splits a JSON object in which the array at `path` is large: yields its elements one by one, and
  * at the end the object with an empty array in its place. There is no such end if the bytes break
  * off, or if the rest or an element is too long: then it reads no further. Checks only the
- * structure around the elements.
+ * structure around the elements. `spelling` of a name in the JSON is the name in `path`.
  */
 export async function* elementsOf(
   chunks: AsyncIterable<Buffer>,
   path: readonly string[],
   bounds: { elementBytesMax: number; restBytesMax: number },
+  spelling: (name: string) => string = (name) => name,
 ): AsyncGenerator<BodyPart> {
   const element = new Collector(bounds.elementBytesMax);
   const rest = new Collector(bounds.restBytesMax);
@@ -53,7 +54,7 @@ export async function* elementsOf(
       } else if (byte === quote) inString = true;
       else if (byte === openBrace || byte === openBracket) {
         const isArray = byte === openBracket && depth === path.length && !isInside;
-        if (isArray && path.every((name, index) => names[index + 1] === name)) {
+        if (isArray && path.every((name, index) => spelling(names[index + 1] ?? "") === name)) {
           collect(at + 1);
           isInside = true;
         }

@@ -2,6 +2,7 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
+import { camelNameOf, camelOf } from "#dialects/gemini/names.ts";
 import { type BodyPart, elementsOf } from "#wire/elements.ts";
 import { objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import type { InputLine } from "#wire/lines.ts";
@@ -78,7 +79,7 @@ export function addGeminiBatchRoutes(server: FastifyInstance, service: BatchServ
   });
   server.get("/gemini/batches", async (request, reply) => {
     const { account } = request.claims;
-    const { pageSize = String(batchesShownDefault), pageToken } = request.query as Record<string, unknown>;
+    const { pageSize = String(batchesShownDefault), pageToken } = objectOf(camelOf(request.query));
     if (!/^\d{1,4}$/.test(String(pageSize))) return sendFailure(reply, invalid("'pageSize' must be a number."));
     const after = pageToken === undefined ? undefined : await find(request, String(pageToken));
     if (pageToken !== undefined && after === undefined) return sendFailure(reply, invalid("'pageToken' is not valid."));
@@ -113,10 +114,8 @@ async function create(
     const message = `The model ${JSON.stringify(model.slice(0, 200))} does not exist, or this key may not use it.`;
     return { code: "model_not_found", message };
   }
-  const parts = elementsOf(bodyOf(request), inlinePath, {
-    elementBytesMax: batchLineBytesMax,
-    restBytesMax: batchBodyBytesMax,
-  });
+  const bounds = { elementBytesMax: batchLineBytesMax, restBytesMax: batchBodyBytesMax };
+  const parts = elementsOf(bodyOf(request), inlinePath, bounds, camelNameOf);
   const first = await parts.next();
   const rest = first.done === true || first.value.kind === "element" ? undefined : batchIn(first.value.bytes);
   const fileName = textOf(objectOf(rest?.inputConfig).fileName);
@@ -182,7 +181,7 @@ class BodyFault extends Error {}
 
 const batchIn = (bytes: Buffer) => {
   const { batch } = parsedObject(bytes) ?? {};
-  return batch === undefined ? undefined : objectOf(batch);
+  return batch === undefined ? undefined : objectOf(camelOf(batch));
 };
 
 const displayNameOf = (batch: { displayName?: unknown } | undefined): string | null =>

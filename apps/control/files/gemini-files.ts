@@ -4,6 +4,7 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
+import { camelOf } from "#dialects/gemini/names.ts";
 import { objectOf, textOf } from "#wire/json/parse.ts";
 import { geminiFileBytesMax, geminiFileSeconds } from "../bounds.ts";
 import type { FileRow } from "../database/tables.ts";
@@ -64,16 +65,14 @@ export function addGeminiFileRoutes(
     const { claims, headers } = request;
     const read = await readJsonObject(request);
     if ("failure" in read) return read;
-    const file = objectOf(read.value.file);
+    const file = objectOf(camelOf(read.value.file));
     if (file.name !== undefined) return invalid("A file's name cannot be chosen here.", "file.name");
-    const size = Number(
-      headers["x-goog-upload-header-content-length"] ?? file.sizeBytes ?? file.size_bytes ?? Number.NaN,
-    );
+    const size = Number(headers["x-goog-upload-header-content-length"] ?? file.sizeBytes ?? Number.NaN);
     if (!(Number.isInteger(size) && size >= 0))
       return invalid("The size of the file must be announced.", "file.sizeBytes");
     if (size > geminiFileBytesMax) return { failure: tooLarge(geminiFileBytesMax) };
-    const type = headers["x-goog-upload-header-content-type"] ?? file.mimeType ?? file.mime_type;
-    const name = textOf(file.displayName ?? file.display_name) ?? headers["x-goog-upload-file-name"];
+    const type = headers["x-goog-upload-header-content-type"] ?? file.mimeType;
+    const name = textOf(file.displayName) ?? headers["x-goog-upload-file-name"];
     return files.beginUpload(
       { account: claims.account, key_id: claims.key },
       {
@@ -115,7 +114,9 @@ export function addGeminiFileRoutes(
 
   async function pageOf(request: FastifyRequest): Promise<FileResult<object>> {
     const { account } = request.claims;
-    const { pageSize = String(listBounds.default), pageToken } = request.query as Record<string, string | undefined>;
+    const query = objectOf(camelOf(request.query));
+    const pageSize = textOf(query.pageSize) ?? String(listBounds.default);
+    const pageToken = textOf(query.pageToken);
     if (!/^\d{1,9}$/.test(pageSize)) return invalid("pageSize must be an integer.", "pageSize");
     const limit = Math.min(Number(pageSize) || listBounds.default, listBounds.max);
     const after = pageToken ? await files.find(account, pageToken) : undefined;

@@ -3,7 +3,7 @@
  * https://ai.google.dev/api/models
  */
 
-import { objectOf } from "#wire/json/parse.ts";
+import { objectOf, textOf } from "#wire/json/parse.ts";
 import { type ErrorCode, type Failure, statuses } from "../errors.ts";
 import {
   type Endpoint,
@@ -15,7 +15,7 @@ import {
   pageSizeOf,
   storedFaultIn,
 } from "../profile.ts";
-import { valueNameOf } from "./names.ts";
+import { camelOf, valueNameOf } from "./names.ts";
 import { countRequestSchema, generateRequestSchema } from "./schema.ts";
 import { statefulFieldIn } from "./stateless.ts";
 
@@ -126,7 +126,7 @@ export const geminiProfile: Profile = {
     headers["x-goog-api-key"] !== undefined ||
     headers["x-goog-api-client"] !== undefined ||
     (headers["user-agent"] ?? "").includes("google-genai-sdk/") ||
-    ["key", "pageSize", "pageToken"].some((name) => query.has(name)),
+    ["key", "pageSize", "pageToken", "page_size", "page_token"].some((name) => query.has(name)),
   baseUrlAdvice:
     "Set the client's base URL to this gateway's address without a path: the client adds the version itself. The AI SDK's Google provider and LiteLLM want /v1beta at its end.",
   callerHeaders: [],
@@ -165,8 +165,9 @@ export const geminiProfile: Profile = {
   limitHeadersOf: () => ({}),
   modelBodyOf,
   modelListOf(models, query) {
-    const size = pageSizeOf(query.get("pageSize"), pageDefault, pageMax);
-    const from = indexAfter(models, query.get("pageToken"));
+    const { pageSize, pageToken } = objectOf(camelOf(Object.fromEntries(query)));
+    const size = pageSizeOf(textOf(pageSize) ?? null, pageDefault, pageMax);
+    const from = indexAfter(models, textOf(pageToken) ?? null);
     const page = models.slice(from, from + size);
     // An empty page token would make Google's clients request pages forever.
     return {

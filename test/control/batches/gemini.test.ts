@@ -100,6 +100,41 @@ test("requests of a file have a file of responses", async () => {
   for (const { response: answer } of results) assert.equal(answer.candidates.length, 1);
 });
 
+interface Sent {
+  name: string;
+  metadata?: { displayName: string };
+  nextPageToken: string;
+  files?: { name: string }[];
+  operations?: { name: string }[];
+  models?: { name: string }[];
+}
+
+test("names in snake case are read, as Google's documentation writes them", async () => {
+  const apiKey = await addAccount("snakes");
+  const headers = { "x-goog-api-key": apiKey, "content-type": "application/json" };
+  const sent = async (path: string, body?: object) => {
+    const init = { headers, ...(body && { method: "POST", body: JSON.stringify(body) }) };
+    return (await fetch(`${gateway.url}/v1beta/${path}`, init)).json() as Promise<Sent>;
+  };
+  const create = (batch: object) => sent("models/gemini-x:batchGenerateContent", { batch });
+  const requests = [{ request: { contents: hello }, metadata: { key: "a" } }];
+  const inline = await create({ display_name: "first", input_config: { requests: { requests } } });
+  assert.equal(inline.metadata?.displayName, "first", JSON.stringify(inline));
+  const client = clientOf(apiKey);
+  const lines = `${JSON.stringify({ key: "a", request: { contents: hello } })}\n`;
+  const file = await client.files.upload({ file: new Blob([lines]), config: { mimeType: "application/jsonl" } });
+  const ofFile = await create({ display_name: "second", input_config: { file_name: file.name } });
+  assert.equal(ofFile.metadata?.displayName, "second", JSON.stringify(ofFile));
+  for (const { name } of [inline, ofFile]) assert.equal((await ended(client, { name })).state, "JOB_STATE_SUCCEEDED");
+  for (const list of ["files", "batches", "models"]) {
+    const first = await sent(`${list}?page_size=1`);
+    const second = await sent(`${list}?page_size=1&page_token=${encodeURIComponent(first.nextPageToken)}`);
+    const [one, other] = [first, second].map((page) => page.files ?? page.operations ?? page.models);
+    assert.deepEqual([one?.length, other?.length], [1, 1], list);
+    assert.notEqual(one?.[0]?.name, other?.[0]?.name, list);
+  }
+});
+
 test("a cancelled batch ends", async () => {
   const client = clientOf(await addAccount("cancels"));
   const src = Array.from({ length: 100 }, () => ({ contents: hello }));
