@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
+import { on, once } from "node:events";
 import { test } from "node:test";
 import { WebSocket } from "ws";
 import { createSimulator } from "../../apps/simulator/server.ts";
@@ -46,6 +46,45 @@ test("the journal has the session and its messages", async () => {
   await simulator.journal.idle();
   const [entry] = simulator.journal.list({});
   assert.deepEqual([entry?.status, entry?.outcome, entry?.chunksSent], [101, "completed", 3]);
+});
+
+test("items are read, truncated and deleted, and results of calls are items", async () => {
+  await using simulator = createSimulator();
+  const url = (await simulator.listen()).replace("http", "ws");
+  const socket = new WebSocket(`${url}/v1/realtime?model=m;rate=0;first=0`);
+  const messages = on(socket, "message");
+  const until = async (type: string) => {
+    for await (const [message] of { [Symbol.asyncIterator]: () => ({ next: () => messages.next() }) }) {
+      const event = JSON.parse(String(message));
+      if (event.type === type) return event;
+    }
+  };
+  await until("session.created");
+  const send = (event: object) => socket.send(JSON.stringify(event));
+  const output = { id: "out", type: "function_call_output", call_id: "c", output: "Rain" };
+  send({ type: "conversation.item.create", item: output });
+  await until("conversation.item.done");
+  send({ type: "response.create" });
+  const [answer] = (await until("response.done")).response.output;
+  assert.match(answer.content[0].text, /Rain/);
+  send({ type: "conversation.item.retrieve", item_id: "out" });
+  assert.equal((await until("conversation.item.retrieved")).item.output, "Rain");
+  send({ type: "conversation.item.truncate", item_id: answer.id, content_index: 0, audio_end_ms: 10 });
+  assert.equal((await until("conversation.item.truncated")).audio_end_ms, 10);
+  send({ type: "conversation.item.delete", item_id: "out" });
+  assert.equal((await until("conversation.item.deleted")).item_id, "out");
+  for (const [event, code] of [
+    [{ type: "conversation.item.retrieve", item_id: "out" }, "invalid_value"],
+    [{ type: "conversation.item.delete", item_id: "out" }, "invalid_value"],
+    [{ type: "conversation.item.truncate", item_id: "none", content_index: 0, audio_end_ms: 1 }, "invalid_value"],
+    [{ type: "conversation.item.create", item: { type: "message" } }, "invalid_value"],
+    [{ type: "conversation.item.create", item: { type: "other" } }, "invalid_value"],
+    [{ type: "response.cancel" }, "response_cancel_not_active"],
+  ] as const) {
+    send(event);
+    assert.equal((await until("error")).error.code, code, JSON.stringify(event));
+  }
+  socket.close();
 });
 
 test("Live wants a setup first, and messages that it knows", async () => {

@@ -13,6 +13,7 @@ interface Item {
   type: string;
   role?: string;
   content?: { type: string; text?: string; audio?: string }[];
+  output?: string;
 }
 
 interface ClientEvent {
@@ -26,6 +27,9 @@ interface ClientEvent {
     [name: string]: unknown;
   };
   item?: Item;
+  item_id?: string;
+  content_index?: number;
+  audio_end_ms?: number;
   audio?: string;
   response?: object;
 }
@@ -50,6 +54,9 @@ function eventOf(message: string): ClientEvent {
 const transcriptionModelOf = ({ session }: ClientEvent) =>
   session?.type === "transcription" ? session.audio?.input?.transcription?.model : undefined;
 
+/** https://platform.openai.com/docs/api-reference/realtime-client-events/conversation/item/create */
+const itemTypes = ["function_call", "function_call_output", "mcp_approval_response"];
+
 class OpenaiSession implements SimulatedSession {
   readonly #model: string;
   readonly #settings: Settings;
@@ -57,6 +64,7 @@ class OpenaiSession implements SimulatedSession {
   #session: Record<string, unknown>;
   #audio: string[] = [];
   #texts: string[] = [];
+  readonly #items = new Map<string, object>();
   #contextTokens = 0;
   #count = 0;
   #isAnswering = false;
@@ -99,6 +107,17 @@ class OpenaiSession implements SimulatedSession {
       case "conversation.item.create":
         this.#add(event);
         return;
+      case "conversation.item.retrieve":
+        this.#send({ type: "conversation.item.retrieved", item: this.#itemIn(event) });
+        return;
+      case "conversation.item.truncate":
+        this.#truncate(event);
+        return;
+      case "conversation.item.delete":
+        this.#itemIn(event);
+        this.#items.delete(String(event.item_id));
+        this.#send({ type: "conversation.item.deleted", item_id: event.item_id });
+        return;
       case "input_audio_buffer.append":
         this.#hear(event);
         return;
@@ -115,6 +134,8 @@ class OpenaiSession implements SimulatedSession {
         this.#answer();
         return;
       case "response.cancel":
+        if (!this.#isAnswering)
+          refuse("No response is in progress.", undefined, { code: "response_cancel_not_active" });
         return;
       default:
         refuse(`There is no event ${String(event.type).slice(0, 40)}.`, "type", { code: "invalid_value" });
@@ -168,12 +189,28 @@ class OpenaiSession implements SimulatedSession {
 
   #add(event: ClientEvent): void {
     const { item } = event;
-    if (item?.type !== "message" || !Array.isArray(item.content))
-      refuse("'item' must be a message with content.", "item", { code: "invalid_value" });
+    const isItem = item?.type === "message" ? Array.isArray(item.content) : itemTypes.includes(String(item?.type));
+    if (item === undefined || !isItem)
+      refuse("'item' must be a message with content, a call or its output.", "item", { code: "invalid_value" });
     const added = { ...item, id: item.id ?? this.#id("item"), object: "realtime.item", status: "completed" };
-    for (const { text } of item.content) if (text !== undefined) this.#texts.push(text);
+    this.#items.set(added.id, added);
+    for (const { text } of item.content ?? []) if (text !== undefined) this.#texts.push(text);
+    if (item.output !== undefined) this.#texts.push(item.output);
     this.#send({ type: "conversation.item.added", previous_item_id: null, item: added });
     this.#send({ type: "conversation.item.done", previous_item_id: null, item: added });
+  }
+
+  /** The item that an event names. */
+  #itemIn({ item_id: id }: ClientEvent): object {
+    return this.#items.get(String(id)) ?? refuse("There is no such item.", "item_id", { code: "invalid_value" });
+  }
+
+  /** Only the assistant's messages can be truncated. */
+  #truncate(event: ClientEvent): void {
+    const { item_id, content_index, audio_end_ms } = event;
+    if ((this.#itemIn(event) as Item).role !== "assistant")
+      refuse("Only messages of the assistant can be truncated.", "item_id", { code: "invalid_value" });
+    this.#send({ type: "conversation.item.truncated", item_id, content_index, audio_end_ms });
   }
 
   #answer(): void {
@@ -200,6 +237,7 @@ class OpenaiSession implements SimulatedSession {
       deltas.map((delta) => this.#event(delta)),
       () => {
         const done = { ...item, status: "completed", content: [part] };
+        this.#items.set(item.id, done);
         this.#isAnswering = false;
         this.#audio = [];
         this.#texts = [];
