@@ -241,6 +241,7 @@ test("a path under a wrong base URL gets an error in the suggested dialect, with
     ["/v1/v1/chat/completions", "/v1/chat/completions", openaiShape, withVersion],
     ["/chat/completions/", "/v1/chat/completions", openaiShape, withVersion],
     ["/v1/chat/completions/", "/v1/chat/completions", openaiShape, withVersion],
+    ["/v1/responses/", "/v1/responses", openaiShape, withVersion],
     ["//v1/chat/completions", "/v1/chat/completions", openaiShape, withVersion],
     ["/v1//embeddings", "/v1/embeddings", openaiShape, withVersion],
     ["/v1/v1beta/openai/chat/completions", "/v1/chat/completions", openaiShape, withVersion],

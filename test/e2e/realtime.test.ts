@@ -206,9 +206,14 @@ test("a handshake without a valid key is refused with 401, and a plain GET with 
   const headers = { authorization: `Bearer ${gateway.key}` };
   const plain = await fetch(`${gateway.url}/v1/realtime?model=voice`, { headers });
   assert.equal(plain.status, 426);
-  const calls = await fetch(`${gateway.url}/v1/realtime/calls`, { method: "POST", headers });
-  assert.equal(calls.status, 400);
-  assert.match(await calls.text(), /not supported/);
+  const form = new FormData();
+  form.append("sdp", "v=0");
+  const offers = [{}, { body: form }, { body: "v=0", headers: { ...headers, "content-type": "application/sdp" } }];
+  for (const offer of offers) {
+    const calls = await fetch(`${gateway.url}/v1/realtime/calls`, { method: "POST", headers, ...offer });
+    assert.equal(calls.status, 400);
+    assert.match(await calls.text(), /not supported/);
+  }
 });
 
 test("other refusals are error events, because clients show no body of a refused handshake", async () => {

@@ -225,7 +225,8 @@ export function notFoundOf(request: FastifyRequest, reply: FastifyReply, server:
   const path = pathOf(request.url);
   const methodsOf = (url: string) =>
     (["GET", "HEAD", "POST"] as const).filter((method) => server.findRoute({ url, method }) !== null);
-  const allowed = methodsOf(path);
+  // A route with an id would match an empty one.
+  const allowed = path.endsWith("/") ? [] : methodsOf(path);
   if (allowed.length > 0) {
     reply.header("allow", allowed.join(", "));
     return {

@@ -25,12 +25,9 @@ export class RealtimeSockets extends Sockets<Session> {
         return session;
       });
     addClientSecretRoute(scope, "/v1/realtime/client_secrets", this.#options);
+    // Before the body, which may be SDP or a form.
     for (const path of unsupportedPaths)
-      scope.post(path, () => {
-        throw refusalOf(
-          `${path} is not supported here: open a WebSocket at /v1/realtime?model=<model> with an API key.`,
-        );
-      });
+      scope.post(path, { onRequest: async () => unsupported(path) }, () => undefined);
   }
 
   /** Announces to all callers that this process stops within this time. */
@@ -42,3 +39,6 @@ export class RealtimeSockets extends Sockets<Session> {
 
 /** Sessions over WebRTC, whose media do not pass a gateway, and endpoints that OpenAI replaced. */
 const unsupportedPaths = ["/v1/realtime/calls", "/v1/realtime/sessions", "/v1/realtime/transcription_sessions"];
+const unsupported = (path: string): never => {
+  throw refusalOf(`${path} is not supported here: open a WebSocket at /v1/realtime?model=<model> with an API key.`);
+};
