@@ -407,6 +407,7 @@ test("requests for what is stored are checked like all others", async () => {
     ["POST", "/conversations", JSON.stringify({ items: [{ role: "user" }] }), 400, /content/],
     ["POST", "/conversations", JSON.stringify({ metadata: { a: 1 } }), 400, /metadata/],
     ["POST", `/conversations/${conversation}`, JSON.stringify({ metadata: "x" }), 400, /metadata/],
+    ["POST", `/conversations/${conversation}`, "{}", 400, /'metadata' is missing/],
     ["POST", `/conversations/${conversation}/items`, "{}", 400, /items/],
     ["GET", `/conversations/${conversation}/items/msg_none`, undefined, 404, /not found/],
     ["DELETE", `/conversations/${conversation}/items/msg_none`, undefined, 404, /not found/],

@@ -31,7 +31,7 @@ const items = Type.Unsafe<unknown[]>({
   maxItems: itemsPerRequestMax,
 });
 const creationSchema = Type.Object({ items: Type.Optional(items), metadata });
-const updateSchema = Type.Object({ metadata });
+const updateSchema = Type.Required(Type.Object({ metadata }));
 const itemsSchema = Type.Object({ items });
 
 type WithId = { Params: { id: string } };
@@ -107,7 +107,7 @@ function addConversationRoutes(server: FastifyInstance, storing: Storing, clock:
     async (request) => valueOrThrow(await conversations.find(owner(request), request.params.id)).head,
   );
   server.post<WithId>("/v1/conversations/:id", options, async (request) => {
-    const { metadata = {} } = bodyOf(request, updateSchema);
+    const { metadata } = bodyOf(request, updateSchema);
     return valueOrThrow(await conversations.setMetadata(owner(request), request.params.id, metadata)).head;
   });
   server.delete<WithId>("/v1/conversations/:id", async (request) => {
