@@ -81,7 +81,8 @@ export const generateContent: RichRequest = {
   models: modelsFor("gemini"),
   without,
   opaque: /(^|\.)(args|response|labels|parameters|parametersJsonSchema|responseJsonSchema|responseSchema)\b./,
-  alsoGood: /(mediaResolution string|safetySettings object|parametersJsonSchema boolean|responseJsonSchema \w+)$/,
+  alsoGood:
+    /(mediaResolution string|safetySettings object|systemInstruction\.parts object|parametersJsonSchema boolean|responseJsonSchema \w+)$/,
   bodyOf: googleBody,
   outOfRange: [
     ["contents", []],

@@ -55,7 +55,10 @@ const cases: Case[] = [
     name: "chat, the model last",
     dialect: "openai-chat",
     opening: [],
-    of: (content) => JSON.stringify({ choices: [{ index: 0, delta: { content } }], model: "vendor/model-1" }),
+    of(content) {
+      const { model, ...others } = JSON.parse(chunk({ content }));
+      return JSON.stringify({ ...others, model });
+    },
   },
   {
     name: "messages",
