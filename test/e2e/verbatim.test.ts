@@ -124,7 +124,7 @@ test("a stream that breaks ends with an error, and never as a complete answer", 
 
 test("a whole answer reaches the caller byte for byte, except the model's name", async () => {
   const text =
-    ' {"id":"x", "model" : "their/Model-7","new":{"model":"their/Model-7"},"big":12345678901234567890,\r\n"choices":[{"message":{"content":"\\u00e9","x":1.0}}] , "usage":null}\n';
+    ' {"id":"x", "model" : "their/Model-7","object":"chat.completion","created":1,"new":{"model":"their/Model-7"},"big":12345678901234567890,\r\n"choices":[{"index":0,"message":{"role":"assistant","content":"\\u00e9","x":1.0},"finish_reason":"stop"}] , "usage":null}\n';
   upstream.answerWith(jsonAnswer(text));
   const response = await gateway.post({ model: "mine", messages });
   assert.equal(await response.text(), text.replace("their/Model-7", "mine"));
@@ -132,7 +132,7 @@ test("a whole answer reaches the caller byte for byte, except the model's name",
 
 test("a stream's events reach the caller byte for byte, except the model's name, however they are split and ended", async () => {
   const first =
-    '{ "model":"their/Model-7", "choices":[{"index":0,"delta":{"content":"é\u2028😀"},"new":12345678901234567890}]}';
+    '{ "id":"x","object":"chat.completion.chunk","created":1,"model":"their/Model-7", "choices":[{"index":0,"delta":{"content":"é\u2028😀"},"new":12345678901234567890}]}';
   const text = `: comment\r\n\r\nid: 1\r\ndata:${first}\r\n\r\n\n\nevent: x\ndata: ${chunkText({ content: "b" })}\r\rdata: ${chunkText({}, "stop")}\n\ndata: [DONE]`;
   upstream.answerWith(
     chunkedAnswer(() =>
