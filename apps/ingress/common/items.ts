@@ -4,7 +4,7 @@
  */
 import { createHash, randomBytes } from "node:crypto";
 import { elementsOf, jsonListOf } from "#dialects/openai-responses/stored-references.ts";
-import { jsonBytesOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { isPresent, jsonBytesOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf, replaceSpans, withMembers, withValues } from "#wire/json/spans.ts";
 import { type Result, refusalOf } from "./refusal.ts";
 
@@ -68,7 +68,7 @@ export function shownOf({ bytes }: Item): Buffer {
     const more = isAnswer ? ',"annotations":[],"logprobs":[]' : "";
     return Buffer.from(`[{"type":"${isAnswer ? "output" : "input"}_text","text":${content}${more}}]`);
   });
-  return withValues(inParts, { type, ...((valueIn(bytes, "status") ?? undefined) === undefined && { status }) });
+  return withValues(inParts, { type, ...(!isPresent(valueIn(bytes, "status")) && { status }) });
 }
 
 /**

@@ -66,11 +66,11 @@ const ownReasons: ReadonlySet<unknown> = new Set([...Object.values(stopReasons),
  * (https://github.com/jasonxu114514/opencode2api/pull/27), and know the vendor's words only.
  */
 export function stopReasonFor(reason: unknown, hasCalls: boolean): string | undefined {
-  const sent = finishOf(reasonIn(reason) ?? "", false);
-  if (sent === undefined) return undefined;
-  const meant = sent === "stop" && hasCalls ? "calls" : sent;
+  const word = reasonIn(reason) ?? "";
+  const meant = finishOf(word, hasCalls);
+  if (meant === undefined) return undefined;
   const finish = endingWithCalls(meant, { called: hasCalls, isCut: false });
-  return finish === sent && ownReasons.has(reason) ? undefined : stopReasons[finish];
+  return finish === finishOf(word, false) && ownReasons.has(reason) ? undefined : stopReasons[finish];
 }
 
 /**

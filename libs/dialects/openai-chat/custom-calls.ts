@@ -77,12 +77,11 @@ interface EndingCalls {
  */
 export function withEnding(choice: JsonObject, { hasCalls, isCut, mayStop }: EndingCalls): JsonObject {
   const reason = reasonIn(choice.finish_reason) ?? "";
-  const sent = finishOf(reason, false);
-  if (sent === undefined) return choice;
-  const meant = sent === "stop" && hasCalls && !mayStop ? "calls" : sent;
-  const mayBeCut = hasCalls && endingWithCalls(sent, { called: true, isCut: true }) !== sent;
-  const finish = endingWithCalls(meant, { called: hasCalls, isCut: mayBeCut && isCut() });
-  const isOwn = finish === sent && /^(?:stop|length|tool_calls|content_filter|function_call)$/.test(reason);
+  const meant = finishOf(reason, hasCalls && !mayStop);
+  if (meant === undefined) return choice;
+  const finish = endingWithCalls(meant, { called: hasCalls, isCut: hasCalls && isCut() });
+  const isOwn =
+    finish === finishOf(reason, false) && /^(?:stop|length|tool_calls|content_filter|function_call)$/.test(reason);
   return isOwn ? choice : { ...choice, finish_reason: finishNameOf(finish, false) };
 }
 

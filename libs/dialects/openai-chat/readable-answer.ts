@@ -82,12 +82,13 @@ export function readableChunkOf(chunk: JsonObject, own: Envelope, isBegun: boole
 }
 
 function readableDeltaOf(value: unknown, place: number, isBegun: boolean): unknown {
-  const { message, ...choice } = objectOf(value);
-  const sent = objectOf(choice.delta ?? (isBegun ? undefined : message));
+  const choice = objectOf(value);
+  const sent = objectOf(choice.delta ?? (isBegun ? undefined : choice.message));
   const plain = withPlainContent(sent);
   const delta = plain.role === "" ? { ...plain, role: "assistant" } : plain;
   if (delta === choice.delta && typeof choice.index === "number") return value;
-  return { ...choice, index: typeof choice.index === "number" ? choice.index : place, delta };
+  const { message: _, ...others } = choice;
+  return { ...others, index: typeof choice.index === "number" ? choice.index : place, delta };
 }
 
 /** The choices of a whole answer as its caller gets them; undefined if none changes. */

@@ -181,6 +181,9 @@ function withReasoningInside(message: Buffer): Buffer {
   return withValues(rest, { content: jsonBytesOf([thinking, ...textParts]) });
 }
 
+const inMessages = (change: (message: Buffer) => Buffer) => (bytes: Buffer) =>
+  withMembersAt(bytes, ["messages"], (list) => withElements(list, change));
+
 /** Stand for ids of calls and of their results, where an upstream takes others (`callIdRules`). */
 export const callIds = {
   nine: "call ids not of nine letters and digits",
@@ -214,11 +217,8 @@ const namedChanges: ReadonlyMap<string, (bytes: Buffer) => Buffer> = new Map([
   [thinkingCacheMarks, withoutThinkingCacheMarks],
   [spareCacheMarks, withoutSpareCacheMarks],
   [textLists, (bytes: Buffer) => withMembersAt(bytes, ["messages", "content"], oneTextOf)],
-  [nullContents, (bytes: Buffer) => withMembersAt(bytes, ["messages"], (list) => withElements(list, withText))],
-  [
-    reasoningBeside,
-    (bytes: Buffer) => withMembersAt(bytes, ["messages"], (list) => withElements(list, withReasoningInside)),
-  ],
+  [nullContents, inMessages(withText)],
+  [reasoningBeside, inMessages(withReasoningInside)],
   ...(["nine", "upTo40", "upTo64", "plain"] as const).map(
     (name) => [callIds[name], (bytes: Buffer) => withCallIds(bytes, callIdRules[name])] as const,
   ),

@@ -159,7 +159,8 @@ export function withMembers(bytes: Buffer, name: string, change: Change): Buffer
  * object.
  */
 export function withValues(bytes: Buffer, values: Readonly<Record<string, Buffer>>): Buffer {
-  const spans = objectSpansOf(bytes, Object.keys(values));
+  const names = Object.keys(values);
+  const spans = names.length === 0 ? undefined : objectSpansOf(bytes, names);
   return spans === undefined ? bytes : withValuesAt(bytes, spans, values);
 }
 
