@@ -3,9 +3,20 @@
  * https://platform.claude.com/docs/en/api/messages
  */
 import { randomBytes } from "node:crypto";
-import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import {
+  defined,
+  isObject,
+  isPresent,
+  type JsonObject,
+  jsonOf,
+  listOf,
+  objectOf,
+  someOf,
+  textOf,
+} from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
+import { anthropicCitationOf, anthropicCitationsIn } from "../neutral/citations.ts";
 import {
   emptyAnswer,
   endingFor,
@@ -221,13 +232,17 @@ export function upstreamErrorOf(body: unknown): UpstreamError {
 }
 
 /**
- * A block as it begins, or a whole block without its citations; undefined for blocks that only this
- * vendor's own servers produce.
+ * A block as it begins, or a whole block; undefined for blocks that only this vendor's own servers
+ * produce.
  */
 export function blockOf(block: WireBlock): Block | undefined {
   switch (block.type) {
     case "text":
-      return { kind: "text", text: textOf(block.text) ?? "" };
+      return {
+        kind: "text",
+        text: textOf(block.text) ?? "",
+        ...defined({ citations: someOf(anthropicCitationsIn(block.citations)) }),
+      };
     case "thinking": {
       const data = textOf(block.signature);
       return {
@@ -303,6 +318,9 @@ export function encodeAnswer({ blocks, finish, stopSequence, usage }: Answer, co
 function blockBodyOf(block: Block, context: AnswerContext): WireBlock | undefined {
   switch (block.kind) {
     case "text":
+      return block.text === ""
+        ? undefined
+        : { type: "text", text: block.text, ...defined({ citations: block.citations?.map(anthropicCitationOf) }) };
     case "refusal":
       return block.text === "" ? undefined : { type: "text", text: block.text };
     case "reasoning":

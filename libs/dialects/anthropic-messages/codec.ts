@@ -5,7 +5,7 @@ import { withMembers } from "#wire/json/spans.ts";
 import type { Codec, TokenCount } from "../codec.ts";
 import { countIn } from "../usage.ts";
 import { decodeAnswer, encodeAnswer, upstreamErrorOf } from "./answer.ts";
-import { withoutForeignThoughts } from "./foreign.ts";
+import { withoutForeignParts } from "./foreign.ts";
 import { apiVersion, decodeRequest, encodeRequest } from "./request.ts";
 import { MessagesDecoder, MessagesEncoder } from "./stream.ts";
 import { outputTokensFilled } from "./thinking.ts";
@@ -39,7 +39,7 @@ const tokenCount: TokenCount = {
     return {
       path: "/messages/count_tokens",
       headers: { "anthropic-version": apiVersion },
-      body: withMembers(body, "messages", withoutForeignThoughts),
+      body: withMembers(body, "messages", withoutForeignParts),
     };
   },
   countIn: ({ input_tokens: tokens }) => countIn(tokens),

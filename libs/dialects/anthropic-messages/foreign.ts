@@ -1,19 +1,20 @@
 /**
- * Reasoning of other vendors in earlier answers of a conversation. An upstream of this dialect
- * rejects what it did not sign.
+ * Reasoning and citations of other vendors in earlier answers of a conversation. An upstream of
+ * this dialect rejects what it did not sign.
  */
 import { jsonBytesOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { isEmptyArray, withElements, withMembers } from "#wire/json/spans.ts";
+import { isForeignCitation } from "../neutral/citations.ts";
 import { markedInstruction } from "../neutral/history.ts";
 import { isWrappedSignature, unwrappedSignature } from "../neutral/wrapped-signature.ts";
 import { dialect, thinkingBlockOf } from "./blocks.ts";
 import { isBegunWithoutThinking } from "./thinking.ts";
 
 /**
- * The caller's messages without other vendors' reasoning, and with this vendor's unwrapped, byte
- * for byte. A message that becomes empty is left out.
+ * The caller's messages without other vendors' reasoning and citations, and with this vendor's
+ * reasoning unwrapped, byte for byte. A message that becomes empty is left out.
  */
-export const withoutForeignThoughts = (messages: Buffer) => withBlocks(messages, keptBlock);
+export const withoutForeignParts = (messages: Buffer) => withBlocks(messages, keptBlock);
 
 /** The caller's messages without any reasoning. */
 export const withoutThoughts = (messages: Buffer) =>
@@ -67,6 +68,8 @@ const isWrapped = (block: unknown): boolean => {
 
 function keptBlock(bytes: Buffer): Buffer | undefined {
   const block = parsedObject(bytes);
+  if (block?.type === "text" && listOf(block.citations).some(isForeignCitation))
+    return withMembers(bytes, "citations", () => undefined);
   if (block === undefined || !isWrapped(block)) return bytes;
   const envelope = unwrappedSignature(sealOf(block));
   if (envelope?.signature.dialect !== dialect) return undefined;

@@ -7,8 +7,16 @@ import { type JsonObject, jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { BlockSequence, type MadeBlock } from "../neutral/block-sequence.ts";
+import { anthropicCitationOf, anthropicCitationsIn } from "../neutral/citations.ts";
 import { endingFor, endingWithCalls } from "../neutral/finish.ts";
-import { type BlockStart, type ContentEvent, endWith, type Finish, type Signature } from "../neutral/neutral.ts";
+import {
+  type BlockStart,
+  type Citation,
+  type ContentEvent,
+  endWith,
+  type Finish,
+  type Signature,
+} from "../neutral/neutral.ts";
 import { unshownText } from "../neutral/unshown.ts";
 import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
 import { EventDecoder, type TextPlace } from "../relay/event-decoder.ts";
@@ -154,6 +162,7 @@ export class MessagesDecoder extends EventDecoder {
     this.#begunBlocks.set(index, begun);
     if (isCall) this.#lastCall = begun;
     else if (block.text !== "") this.#blocks.add(made, block.text);
+    if (block.kind === "text" && block.citations !== undefined) this.#blocks.cite(made, block.citations);
   }
 
   /** Text without a block of its own, or after another block interrupted it, opens one. */
@@ -163,6 +172,10 @@ export class MessagesDecoder extends EventDecoder {
     if (type === "signature_delta") {
       const data = textOf(delta.signature);
       if (own?.kind === "reasoning" && data !== undefined) own.block.signature = { dialect, data };
+      return;
+    }
+    if (type === "citations_delta") {
+      if (own?.kind === "text") this.#blocks.cite(own.block, anthropicCitationsIn([delta.citation]));
       return;
     }
     const deltaKind = Object.hasOwn(deltas, type) ? deltas[type] : undefined;
@@ -260,6 +273,8 @@ export class MessagesEncoder implements StreamEncoder {
       }
       case "delta":
         return event.text === "" ? "" : this.#delta(event.text);
+      case "citation":
+        return this.#cite(event.citation);
       case "signature":
         return this.#sign(event.signature);
       case "block-end":
@@ -288,6 +303,13 @@ export class MessagesEncoder implements StreamEncoder {
       default:
         return open.start satisfies never;
     }
+  }
+
+  /** A block without text is not written. */
+  #cite(citation: Citation): string {
+    if (this.#open?.isBegun !== true) return "";
+    const delta = { type: "citations_delta", citation: anthropicCitationOf(citation) };
+    return eventText("content_block_delta", { index: this.#index, delta });
   }
 
   #sign(signature: Signature): string {

@@ -38,7 +38,7 @@ import { fittedSchema } from "../schema/tool-schemas.ts";
 import { isErrorBody } from "../upstream-errors/upstream-errors.ts";
 import { plainUsageOf, type Usage } from "../usage.ts";
 import { stopReasonFor, UsageReader, upstreamErrorOf, usageBodyOf } from "./answer.ts";
-import { thinkingInstead, withoutForeignThoughts, withoutSystemTurns, withoutThoughts } from "./foreign.ts";
+import { thinkingInstead, withoutForeignParts, withoutSystemTurns, withoutThoughts } from "./foreign.ts";
 import { apiVersion } from "./request.ts";
 
 // Addresses of images, documents and tool servers in requests in Anthropic's Messages format.
@@ -93,7 +93,7 @@ const foreignMarks = [wrappedSignatureMark, '"signature":""', '"signature": ""']
 export const verbatim: Verbatim = {
   request(bytes, _framing, target) {
     const body = requestOf(
-      foreignMarks.some((mark) => bytes.includes(mark)) ? withMessages(bytes, withoutForeignThoughts) : bytes,
+      foreignMarks.some((mark) => bytes.includes(mark)) ? withMessages(bytes, withoutForeignParts) : bytes,
       target,
     );
     return body === undefined ? undefined : { path: "/messages", headers: { "anthropic-version": apiVersion }, body };

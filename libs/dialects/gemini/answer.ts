@@ -175,9 +175,14 @@ export class GeminiDecoder extends EventDecoder {
       this.#finish = "content-filter";
       this.#explain(objectOf(response.promptFeedback).blockReasonMessage);
     }
-    for (const { index, content, finishReason, finishMessage } of listOf(response.candidates).map(objectOf)) {
+    for (const { index, content, finishReason, finishMessage, groundingMetadata } of listOf(response.candidates).map(
+      objectOf,
+    )) {
       if (isPresent(index) && index !== 0) continue;
-      for (const part of listOf(objectOf(content).parts)) this.#parts.read(objectOf(part));
+      const parts = listOf(objectOf(content).parts);
+      for (const [place, part] of parts.entries())
+        this.#parts.read(objectOf(part), place === parts.length - 1 ? groundingMetadata : undefined);
+      if (parts.length === 0 && isObject(groundingMetadata)) this.#parts.cite(groundingMetadata);
       if (!isFinish(finishReason)) continue;
       const hasContent = this.#parts.hasContent;
       const finish = endingFor(finishReason, { called: false, hasContent }, finishMessage);
@@ -230,8 +235,9 @@ export const identityOf = ({ id, model, continues }: AnswerContext) => ({
 export function responseOf(
   parts: readonly object[],
   context: AnswerContext,
-  { finish, usage, malformed }: { finish: Finish; usage: Usage | undefined; malformed: boolean },
+  { finish, usage, writer }: { finish: Finish; usage: Usage | undefined; writer: PartWriter },
 ): object {
+  const { malformed, grounding } = writer;
   const reason = malformed && finishes[finish] === "STOP" ? "MALFORMED_FUNCTION_CALL" : finishes[finish];
   return {
     candidates: [
@@ -243,6 +249,7 @@ export function responseOf(
           reason === "MALFORMED_FUNCTION_CALL"
             ? "The model made a call whose arguments are not a JSON object."
             : undefined,
+        groundingMetadata: grounding,
       },
     ],
     usageMetadata: usage && usageBodyOf(usage),
@@ -256,5 +263,5 @@ export function encodeAnswer(answer: Answer, context: AnswerContext): string {
     event.kind === "error" || event.kind === "finish" ? [] : writer.push(event),
   );
   const { finish, usage } = answer;
-  return jsonOf(responseOf(writer.endOn(parts), context, { finish, usage, malformed: writer.malformed }));
+  return jsonOf(responseOf(writer.endOn(parts), context, { finish, usage, writer }));
 }

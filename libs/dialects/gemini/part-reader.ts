@@ -1,5 +1,6 @@
 /** Reads the parts of an upstream's answer in Google's Gemini format into neutral events. */
-import { type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
+import { geminiCitationsIn, TextPlaces } from "../neutral/citations.ts";
 import type { AnswerEvent } from "../neutral/neutral.ts";
 import { newCallId, wholeInputOf } from "../neutral/tools.ts";
 import { unshownText } from "../neutral/unshown.ts";
@@ -18,14 +19,19 @@ export class PartReader {
   hasContent = false;
   readonly #events: AnswerEvent[];
   #open: "text" | "reasoning" | undefined;
+  readonly #places = new TextPlaces();
+  /** Where the open text begins. */
+  #start = 0;
+  /** The citations so far: responses may repeat those of earlier ones. */
+  readonly #citations = new Set<string>();
 
   /** The neutral events are appended to `events`. */
   constructor(events: AnswerEvent[]) {
     this.#events = events;
   }
 
-  /** Reads one part; unknown kinds have no events. */
-  read(part: JsonObject): void {
+  /** Reads one part, and the grounding of the texts up to it; unknown kinds have no events. */
+  read(part: JsonObject, grounding?: unknown): void {
     const data = textOf(part.thoughtSignature);
     const isThought = part.thought === true;
     const text = textOf(part.text);
@@ -37,11 +43,25 @@ export class PartReader {
     }
     if (text !== undefined) this.#say(isThought ? "reasoning" : "text", text);
     else if (!isThought) this.#show(objectOf(part.inlineData));
+    if (isObject(grounding)) this.cite(objectOf(grounding));
     if (data === undefined) return;
     if (!isThought || this.#open !== "reasoning") this.#sign(data);
     else {
       this.#events.push({ kind: "signature", signature: { dialect, data } });
       this.close();
+    }
+  }
+
+  /** Adds the citations of the open text. */
+  cite(grounding: JsonObject): void {
+    if (this.#open !== "text") return;
+    for (const { span, ...page } of geminiCitationsIn(grounding, this.#places)) {
+      const key = JSON.stringify([page.url, span]);
+      if (this.#citations.has(key)) continue;
+      this.#citations.add(key);
+      const own = span && { start: Math.max(0, span.start - this.#start), end: span.end - this.#start };
+      const citation = { ...page, ...(own !== undefined && own.start < own.end && { span: own }) };
+      this.#events.push({ kind: "citation", citation });
     }
   }
 
@@ -56,8 +76,10 @@ export class PartReader {
     if (this.#open !== kind) {
       this.close();
       this.#open = kind;
+      this.#start = this.#places.points;
       this.#events.push({ kind: "block", block: { kind } });
     }
+    if (kind === "text") this.#places.add(text);
     this.#events.push({ kind: "delta", text });
   }
 

@@ -1,6 +1,7 @@
 /** Writes neutral events as parts of an answer in Google's Gemini format. */
 import type { JsonObject } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
+import { CitedText, groundingOf } from "../neutral/citations.ts";
 import type { AnswerEvent, BlockStart, CallStart, Signature } from "../neutral/neutral.ts";
 import { argumentsOf, calledTool } from "../neutral/tools.ts";
 import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
@@ -18,6 +19,7 @@ export class PartWriter {
   readonly #context: AnswerContext;
   readonly #showsThoughts: boolean;
   readonly #isEnum: boolean;
+  readonly #text = new CitedText();
   #open: BlockStart | undefined;
   /** The chunks so far of the thought, the call's input, or the text with an enum's value. */
   #chunks: string[] = [];
@@ -32,11 +34,14 @@ export class PartWriter {
 
   /** Parts are never empty, unless they carry a signature. */
   push(event: Exclude<AnswerEvent, { kind: "error" | "finish" }>): JsonObject[] {
+    if ((event.kind === "block" ? event.block : this.#open)?.kind === "text") this.#text.push(event);
     switch (event.kind) {
       case "block":
         return this.#start(event.block);
       case "delta":
         return this.#say(event.text);
+      case "citation":
+        return [];
       case "signature":
         return this.#sign(event.signature);
       case "block-end":
@@ -44,6 +49,11 @@ export class PartWriter {
       default:
         return event satisfies never;
     }
+  }
+
+  /** The citations of the answer; undefined if it has none. */
+  get grounding(): JsonObject | undefined {
+    return this.#text.citations.length === 0 ? undefined : groundingOf(this.#text);
   }
 
   /** The remaining parts at the end of the answer. */

@@ -34,7 +34,7 @@ export class GeminiEncoder implements StreamEncoder {
     // https://github.com/googleapis/js-genai/blob/main/src/chats.ts
     const parts = left.length === 0 ? [{ text: "" }] : left;
     return (
-      this.#frame.next(jsonOf(responseOf(parts, this.#context, { finish, usage, malformed: this.#writer.malformed }))) +
+      this.#frame.next(jsonOf(responseOf(parts, this.#context, { finish, usage, writer: this.#writer }))) +
       this.#frame.end()
     );
   }

@@ -5,7 +5,7 @@
  * nothing of it is lost.
  */
 import { JsonProgress } from "#wire/json/progress.ts";
-import type { AnswerEvent, BlockStart, CallStart, Signature } from "./neutral.ts";
+import type { AnswerEvent, BlockStart, CallStart, Citation, Signature } from "./neutral.ts";
 
 type Making<Start extends BlockStart> = {
   start: Start;
@@ -16,6 +16,8 @@ type Making<Start extends BlockStart> = {
   signature: Signature | undefined;
   /** The deltas until its turn comes. */
   waiting: string[];
+  /** The citations of a text until its turn comes. */
+  citations: Citation[];
   state: "waiting" | "open" | "closed";
   /** Nothing more of it follows. */
   isOver: boolean;
@@ -41,6 +43,7 @@ const madeOf = <Start extends BlockStart>(
   start,
   signature,
   waiting: [],
+  citations: [],
   state: "waiting",
   isOver: false,
   isFirm: start.kind === "call",
@@ -103,6 +106,13 @@ export class BlockSequence {
     if (block.progress?.isWhole === true) this.#openNext();
   }
 
+  /** Adds to a text that is not closed. */
+  cite(block: MadeBlock, citations: readonly Citation[]): void {
+    for (const citation of citations)
+      if (block.state === "open") this.#events.push({ kind: "citation", citation });
+      else block.citations.push(citation);
+  }
+
   /** Gives a call its name, if it has none. */
   name(call: MadeCall, name: string): void {
     if (call.state !== "waiting" || call.start.name !== "" || name === "") return;
@@ -140,6 +150,7 @@ export class BlockSequence {
         );
       this.#events.push({ kind: "block", block: block.start });
       for (const text of block.waiting.splice(0)) this.#events.push({ kind: "delta", text });
+      this.cite(block, block.citations);
       if (block.isOver) this.#close();
     }
   }

@@ -198,6 +198,22 @@ export interface NeutralRequest {
   warnings?: string[];
 }
 
+/** A part of a text, in Unicode code points from the beginning of its block. */
+interface TextSpan {
+  start: number;
+  end: number;
+}
+
+/** A page on which a text of an answer is based. */
+export interface Citation {
+  url: string;
+  title?: string;
+  /** The text of the page that is cited. */
+  quote?: string;
+  /** The part of its block that the citation is about; undefined for all of it. */
+  span?: TextSpan;
+}
+
 /** `paused`: the vendor could continue the answer. */
 export type Finish = "stop" | "stop-sequence" | "length" | "context-full" | "calls" | "content-filter" | "paused";
 
@@ -211,16 +227,17 @@ export type BlockStart =
 /**
  * An answer, in order:
  *
- * (block (delta* | signature)* block-end)* finish        or, anywhere instead of the rest, error
+ * (block (delta | citation)* signature? block-end)* finish   or, anywhere instead of the rest, error
  *
  * Blocks never overlap. A delta adds to the open block: text, refusal, thinking, or a chunk of a
- * call's input (JSON text, also for a tool with free text). A reasoning block may have one
- * signature, last. A signature on a call or text, in dialects that have those, is a reasoning block
- * without text: before the call, after the text.
+ * call's input (JSON text, also for a tool with free text). Only text has citations. A reasoning
+ * block may have one signature, last. A signature on a call or text, in dialects that have those,
+ * is a reasoning block without text: before the call, after the text.
  */
 export type AnswerEvent =
   | { kind: "block"; block: BlockStart }
   | { kind: "delta"; text: string }
+  | { kind: "citation"; citation: Citation }
   | { kind: "signature"; signature: Signature }
   | { kind: "block-end" }
   | { kind: "finish"; finish: Finish; stopSequence?: string; usage?: Usage }
@@ -231,7 +248,8 @@ export type ContentEvent = Exclude<AnswerEvent, { kind: "error" }>;
 export type CallStart = Extract<BlockStart, { kind: "call" }>;
 
 export type Block =
-  | { kind: "text" | "refusal"; text: string }
+  | { kind: "text"; text: string; citations?: Citation[] }
+  | { kind: "refusal"; text: string }
   | { kind: "reasoning"; text: string; signature?: Signature }
   | { kind: "call"; id: string; name: string; input: string }
   | { kind: "image"; mimeType: string; data: string };
@@ -285,6 +303,11 @@ export function foldedOf(events: readonly AnswerEvent[]): Answer | { error: Upst
       case "delta":
         chunks.push(event.text);
         break;
+      case "citation":
+        if (open?.kind !== "text") break;
+        open.citations ??= [];
+        open.citations.push(event.citation);
+        break;
       case "signature":
         if (open?.kind === "reasoning") open.signature = event.signature;
         break;
@@ -310,6 +333,8 @@ export function eventsOf({ blocks, ...end }: Answer): AnswerEvent[] {
     events.push({ kind: "block", block: startOf(block) });
     const text = block.kind === "call" ? block.input : block.kind === "image" ? "" : block.text;
     if (text !== "") events.push({ kind: "delta", text });
+    if (block.kind === "text" && block.citations !== undefined)
+      for (const citation of block.citations) events.push({ kind: "citation", citation });
     if (block.kind === "reasoning" && block.signature !== undefined)
       events.push({ kind: "signature", signature: block.signature });
     events.push({ kind: "block-end" });

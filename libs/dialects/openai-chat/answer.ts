@@ -7,12 +7,14 @@ import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, someOf,
 import { JsonProgress } from "#wire/json/progress.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
+import { type CitedText, citedTextOf, openaiCitationOf, openaiCitationsIn, sourcesIn } from "../neutral/citations.ts";
 import { emptyAnswer, endingFor, endingWithCalls, isFailure, reasonIn, stoppedBy } from "../neutral/finish.ts";
 import {
   type Answer,
   type AnswerEvent,
   type Block,
   type CallBlock,
+  type Citation,
   endWith,
   eventsOf,
   type Finish,
@@ -206,6 +208,15 @@ export function isCut(call: JsonObject): boolean {
   return progress.isIncomplete;
 }
 
+/** The citations of a message in an answer that may name its sources beside it. */
+function citationsIn({ annotations }: JsonObject, answer: JsonObject): Citation[] {
+  const own = openaiCitationsIn(annotations);
+  return own.length > 0 ? own : sourcesIn(answer);
+}
+
+export const annotationsOf = ({ citations }: CitedText) =>
+  citations.map((citation) => ({ type: "url_citation", url_citation: openaiCitationOf(citation) }));
+
 /**
  * A translated request asks for one choice, so several are parts of one answer: Copilot sends the
  * text and the calls of Claude in choices of their own.
@@ -227,14 +238,16 @@ export function decodeAnswer(body: JsonObject): AnswerEvent[] {
     if (thoughtText !== "") events.push({ kind: "delta", text: thoughtText });
     events.push({ kind: "signature", signature }, { kind: "block-end" });
   };
-  const text = (kind: "text" | "refusal", value: unknown) => {
-    if (textOf(value) !== undefined)
-      events.push({ kind: "block", block: { kind } }, { kind: "delta", text: value as string }, { kind: "block-end" });
+  const text = (kind: "text" | "refusal", value: unknown, citations: readonly Citation[] = []) => {
+    if (textOf(value) === undefined) return;
+    events.push({ kind: "block", block: { kind } }, { kind: "delta", text: value as string });
+    for (const citation of citations) events.push({ kind: "citation", citation });
+    events.push({ kind: "block-end" });
   };
   for (const message of choices.map((choice) => objectOf(choice.message))) {
     const reader = new ReasoningReader();
     thought(reader.read(message) ?? "", reader.take());
-    text("text", contentTextOf(message.content));
+    text("text", contentTextOf(message.content), citationsIn(message, body));
     for (const picture of picturesIn(message))
       events.push(...eventsOf({ blocks: [picture], finish: "stop" }).slice(0, -1));
     text("refusal", message.refusal);
@@ -279,6 +292,7 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
     ...(reasoning !== "" && { reasoning_content: reasoning }),
     ...(details.length > 0 && { reasoning_details: details }),
     images: someOf(images),
+    annotations: someOf(annotationsOf(citedTextOf(blocks))),
     ...(calls.length > 0 && (isLegacy ? { function_call: calls[0]?.function } : { tool_calls: calls })),
   };
   return jsonOf({

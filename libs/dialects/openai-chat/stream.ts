@@ -3,14 +3,16 @@
  * https://platform.openai.com/docs/api-reference/chat/streaming
  */
 
-import { type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonOf, listOf, objectOf, someOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { BlockSequence, type MadeCall } from "../neutral/block-sequence.ts";
+import { CitedText, openaiCitationsIn, sourcesIn } from "../neutral/citations.ts";
 import { endingFor, endingWithCalls, reasonIn } from "../neutral/finish.ts";
 import {
   type Block,
   type BlockStart,
   type CallBlock,
+  type Citation,
   type ContentEvent,
   eventsOf,
   type Finish,
@@ -19,6 +21,7 @@ import { calledTool } from "../neutral/tools.ts";
 import { EventDecoder, type TextPlace } from "../relay/event-decoder.ts";
 import { countedUsage, laterUsage, type Usage } from "../usage.ts";
 import {
+  annotationsOf,
   callBodyOf,
   chatIdOf,
   contentTextOf,
@@ -48,6 +51,11 @@ export class ChatDecoder extends EventDecoder {
   readonly #blocksOf = new Map<StreamedCall, MadeCall>();
   #finish: Finish | undefined;
   #hasText = false;
+  /** Its text was interrupted, so that places in all of it are not those in the open block. */
+  #isSplit = false;
+  #isCited = false;
+  /** The last chunk that names sources, which are those of the whole answer. */
+  #sources: JsonObject | undefined;
   #stopSequence: string | undefined;
   usage: Usage | undefined;
 
@@ -66,6 +74,7 @@ export class ChatDecoder extends EventDecoder {
     if (error !== undefined) return this.fail(error);
     const report = reportIn(chunk);
     this.usage = laterUsage(countedUsage(report), this.usage);
+    if (chunk.search_results !== undefined || chunk.citations !== undefined) this.#sources = chunk;
     const choices = listOf(chunk.choices).map(objectOf);
     const failure = failureIn(choices);
     if (failure !== undefined) return this.fail(failure);
@@ -88,6 +97,7 @@ export class ChatDecoder extends EventDecoder {
   }
 
   protected override finish(): void {
+    if (this.#sources !== undefined && !this.#isCited) this.#cite(sourcesIn(this.#sources));
     this.#signLast();
     this.#blocks.endAll();
     this.#signRest();
@@ -106,6 +116,7 @@ export class ChatDecoder extends EventDecoder {
         for (const event of eventsOf({ blocks: [picture], finish: "stop" }))
           if (event.kind === "block") this.#blocks.whole(event.block);
       }
+    if (delta.annotations !== undefined) this.#cite(openaiCitationsIn(delta.annotations));
     this.#text("refusal", delta.refusal);
     for (const call of listOf(delta.tool_calls)) this.#call(objectOf(call));
     this.#stopSequence = stopSequenceOf(choice) ?? this.#stopSequence;
@@ -125,10 +136,18 @@ export class ChatDecoder extends EventDecoder {
     let { last } = this.#blocks;
     if (last?.start.kind !== kind) {
       this.#signLast();
+      this.#isSplit ||= this.#hasText && kind === "text";
       this.#hasText ||= kind !== "reasoning";
       last = this.#blocks.begin({ kind });
     }
     this.#blocks.add(last, text);
+  }
+
+  #cite(citations: readonly Citation[]): void {
+    const { last } = this.#blocks;
+    if (last?.start.kind !== "text" || citations.length === 0) return;
+    this.#isCited = true;
+    this.#blocks.cite(last, this.#isSplit ? citations.map(({ span: _, ...citation }) => citation) : citations);
   }
 
   #call(delta: JsonObject): void {
@@ -167,6 +186,7 @@ export class ChatEncoder implements StreamEncoder {
   readonly #isLegacy: boolean;
   /** The blocks so far; their texts are kept only if needed later. */
   readonly #blocks: Block[] = [];
+  readonly #text = new CitedText();
   #calls = 0;
   #opened = false;
 
@@ -187,6 +207,7 @@ export class ChatEncoder implements StreamEncoder {
 
   #chunksOf(event: ContentEvent): string {
     const open = this.#blocks.at(-1);
+    if ((event.kind === "block" ? event.block.kind : open?.kind) === "text") this.#text.push(event);
     switch (event.kind) {
       case "block":
         return this.#start(event.block);
@@ -194,6 +215,8 @@ export class ChatEncoder implements StreamEncoder {
         return open === undefined ? "" : this.#delta(open, event.text);
       case "signature":
         if (open?.kind === "reasoning") open.signature = event.signature;
+        return "";
+      case "citation":
         return "";
       case "block-end":
         if (open?.kind !== "call") return "";
@@ -253,14 +276,19 @@ export class ChatEncoder implements StreamEncoder {
   }
 
   /**
-   * Signed reasoning is written in one chunk: clients that assemble a stream overwrite fields they
-   * do not know.
+   * Signed reasoning and citations are each written in one chunk: clients that assemble a stream
+   * overwrite fields that they do not know, and lists without indexes.
    */
   #finish(finish: Finish, usage: Usage | undefined): string {
     const details = reasoningDetailsOf(this.#blocks, this.#context);
     const { reasoning_content: _, ...fields } = reasoningFieldsOf(this.#blocks, undefined).fields;
-    const signed = { ...fields, ...(details.length > 0 && { reasoning_details: details }) };
-    const thoughts = Object.keys(signed).length > 0 ? this.#chunk(signed) : "";
+    const annotations = someOf(annotationsOf(this.#text));
+    const late = {
+      ...fields,
+      ...(details.length > 0 && { reasoning_details: details }),
+      ...(annotations !== undefined && { annotations }),
+    };
+    const thoughts = Object.keys(late).length > 0 ? this.#chunk(late) : "";
     const counted =
       this.#usageShown && usage !== undefined ? `${this.#chunkStart}],"usage":${jsonOf(usageBodyOf(usage))}}\n\n` : "";
     return `${thoughts}${this.#chunk({}, finishNameOf(finish, this.#isLegacy))}${counted}data: ${done}\n\n`;

@@ -3,9 +3,20 @@
  * https://platform.openai.com/docs/api-reference/responses/object
  */
 
-import { defined, isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import {
+  defined,
+  isObject,
+  isPresent,
+  type JsonObject,
+  jsonOf,
+  listOf,
+  objectOf,
+  someOf,
+  textOf,
+} from "#wire/json/parse.ts";
 import type { AnswerContext, AnswerIdentity } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
+import { openaiCitationOf, openaiCitationsIn, placedInBlock } from "../neutral/citations.ts";
 import { emptyAnswer, isFailure, stoppedBy } from "../neutral/finish.ts";
 import {
   type Answer,
@@ -48,8 +59,13 @@ const itemIdOf = (kind: ItemKind, { id }: AnswerContext, index: number) => `${id
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
 
 /** A content part of a message item. */
-export const messagePartOf = ({ kind, text }: Extract<Block, { kind: "text" | "refusal" }>) =>
-  kind === "text" ? { type: "output_text", text, annotations: [], logprobs: [] } : { type: "refusal", refusal: text };
+export const messagePartOf = (block: Extract<Block, { kind: "text" | "refusal" }>) =>
+  block.kind === "text"
+    ? { type: "output_text", text: block.text, annotations: annotationsOf(block), logprobs: [] }
+    : { type: "refusal", refusal: block.text };
+
+export const annotationsOf = ({ citations, text }: Extract<Block, { kind: "text" }>): object[] =>
+  placedInBlock(citations, text).map((citation) => ({ type: "url_citation", ...openaiCitationOf(citation) }));
 
 /** The caller's name of a called tool. */
 export function calledNameOf(
@@ -345,10 +361,11 @@ export function blocksOf(item: JsonObject): Block[] {
   switch (item.type) {
     case "message":
       return listOf(item.content).flatMap((value): Block[] => {
-        const { type, text, refusal } = objectOf(value);
+        const { type, text, refusal, annotations } = objectOf(value);
         if (type === "refusal")
           return textOf(refusal) === undefined ? [] : [{ kind: "refusal", text: refusal as string }];
-        return textOf(text) === undefined ? [] : [{ kind: "text", text: text as string }];
+        const citations = someOf(openaiCitationsIn(annotations));
+        return textOf(text) === undefined ? [] : [{ kind: "text", text: text as string, ...defined({ citations }) }];
       });
     case "reasoning": {
       const text = thinkingTextOf(item.summary, item.content);

@@ -2,8 +2,8 @@
  * Reads one item of an upstream's streamed answer into blocks. Content that was not streamed is
  * taken from the whole item at its end.
  */
-import { type JsonObject, jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { type AnswerEvent, eventsOf } from "../neutral/neutral.ts";
+import { type JsonObject, jsonOf, textOf } from "#wire/json/parse.ts";
+import { type AnswerEvent, type Citation, eventsOf } from "../neutral/neutral.ts";
 import { blocksOf, callIdOf, inputOfItem } from "./answer.ts";
 
 type TextKind = "text" | "refusal" | "reasoning";
@@ -17,6 +17,7 @@ export class ItemReader {
   /** A call's input, as far as it was streamed. */
   #input = "";
   #blockSeen = false;
+  #isCited = false;
   done = false;
   /** The item was announced. */
   isBegun = false;
@@ -59,6 +60,13 @@ export class ItemReader {
     if (!this.#parts.includes(part)) this.text(kind, part, text);
   }
 
+  /** Citations of one of the item's parts, while it is open. */
+  cite(part: string, citations: readonly Citation[]): void {
+    if (this.#kind !== "text" || this.#parts.at(-1) !== part) return;
+    this.#isCited ||= citations.length > 0;
+    for (const citation of citations) this.#write({ kind: "citation", citation });
+  }
+
   /** A chunk of a call's input. A custom tool's text becomes the only member of a JSON object. */
   input(chunk: string): void {
     if (chunk === "" || this.done || (this.#kind !== "function" && this.#kind !== "custom")) return;
@@ -84,7 +92,10 @@ export class ItemReader {
       this.wholeInput(textOf(item.input) ?? "");
       this.#write({ kind: "delta", text: this.#input !== "" ? '"}' : '{"input":""}' });
     }
-    const [whole, ...others] = blocksOf(item);
+    const blocks = blocksOf(item);
+    const [whole, ...others] = blocks;
+    const last = blocks.findLast(({ kind }) => kind === "text");
+    if (!this.#isCited && last?.kind === "text") this.cite(this.#parts.at(-1) ?? "", last.citations ?? []);
     if (whole?.kind === "reasoning" && whole.signature !== undefined && this.#kind === "reasoning")
       this.#write({ kind: "signature", signature: whole.signature });
     this.#close();
@@ -104,15 +115,18 @@ export class ItemReader {
   }
 }
 
+/** The name of the part with text that an upstream's event belongs to. */
+export const textPartOf = ({ content_index: content }: JsonObject) => `text ${content}`;
+
 /** The name of the part that an upstream's event belongs to, and the kind of its block. */
 export function partOf(event: JsonObject): { kind: TextKind; part: string } | undefined {
   const name = /^response\.(output_text|refusal|reasoning_summary_text|reasoning_text)\.(?:delta|done)$/.exec(
     String(event.type),
   )?.[1];
-  const { content_index: content, summary_index: summary } = objectOf(event);
+  const { content_index: content, summary_index: summary } = event;
   switch (name) {
     case "output_text":
-      return { kind: "text", part: `text ${content}` };
+      return { kind: "text", part: textPartOf(event) };
     case "refusal":
       return { kind: "refusal", part: `refusal ${content}` };
     case "reasoning_summary_text":

@@ -4,12 +4,13 @@
  */
 
 import { type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { openaiCitationsIn } from "../neutral/citations.ts";
 import { type Block, endWith, eventsOf } from "../neutral/neutral.ts";
 import { EventDecoder, type TextPlace } from "../relay/event-decoder.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { blocksOf, failureIn, finishOf, isForeignError, otherEnd, usageOf } from "./answer.ts";
-import { ItemReader, partOf } from "./item-reader.ts";
+import { ItemReader, partOf, textPartOf } from "./item-reader.ts";
 
 /** Items that overlap come out one after the other, in the order in which they began. */
 export class ResponsesDecoder extends EventDecoder {
@@ -54,6 +55,9 @@ export class ResponsesDecoder extends EventDecoder {
       case "response.function_call_arguments.done":
       case "response.custom_tool_call_input.done":
         this.#callOf(event).wholeInput(textOf(event.arguments) ?? textOf(event.input) ?? "");
+        break;
+      case "response.output_text.annotation.added":
+        this.#itemOf(event)?.cite(textPartOf(event), openaiCitationsIn([event.annotation]));
         break;
       case "error":
       case "response.failed":

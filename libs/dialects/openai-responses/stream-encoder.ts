@@ -7,7 +7,15 @@ import { type JsonObject, jsonOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { Block, BlockStart, ContentEvent, Finish } from "../neutral/neutral.ts";
 import type { Usage } from "../usage.ts";
-import { calledNameOf, endingOf, type ItemStatus, itemOf, messagePartOf, responseBodyOf } from "./answer.ts";
+import {
+  annotationsOf,
+  calledNameOf,
+  endingOf,
+  type ItemStatus,
+  itemOf,
+  messagePartOf,
+  responseBodyOf,
+} from "./answer.ts";
 import { FreeTextReader } from "./free-text.ts";
 
 /** The open item. */
@@ -87,6 +95,12 @@ export class ResponsesEncoder implements StreamEncoder {
         return this.#close("completed") + this.#start(event.block);
       case "delta":
         return this.#open === undefined || event.text === "" ? "" : this.#delta(this.#open, event.text);
+      case "citation":
+        if (this.#open?.block.kind === "text") {
+          this.#open.block.citations ??= [];
+          this.#open.block.citations.push(event.citation);
+        }
+        return "";
       case "signature":
         if (this.#open?.block.kind === "reasoning") this.#open.block.signature = event.signature;
         return "";
@@ -178,7 +192,12 @@ export class ResponsesEncoder implements StreamEncoder {
       case "reasoning": {
         if (block.kind === "reasoning" && block.text === "") return "";
         const { name, whole } = textEvents[block.kind];
-        return this.#part(open, `${name}.done`, membersOf(whole(block.text))) + this.#textPart(open, block, "done");
+        const annotations = block.kind === "text" ? this.#annotations(open, block) : "";
+        return (
+          annotations +
+          this.#part(open, `${name}.done`, membersOf(whole(block.text))) +
+          this.#textPart(open, block, "done")
+        );
       }
       case "call": {
         if (freeText !== undefined)
@@ -198,6 +217,14 @@ export class ResponsesEncoder implements StreamEncoder {
       default:
         return block satisfies never;
     }
+  }
+
+  #annotations(open: OpenItem, block: Extract<Block, { kind: "text" }>): string {
+    return annotationsOf(block)
+      .map((annotation, index) =>
+        this.#part(open, "output_text.annotation.added", membersOf({ annotation_index: index, annotation })),
+      )
+      .join("");
   }
 
   #finish(finish: Finish, usage: Usage | undefined): string {

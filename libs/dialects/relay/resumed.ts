@@ -16,6 +16,7 @@ interface Delivered {
   what: string;
   chunks: string[];
   length: number;
+  citations: number;
   signed: boolean;
   ended: boolean;
 }
@@ -59,12 +60,13 @@ export class ResumedAnswer implements StreamEncoder {
   push(event: ContentEvent, usage?: Usage): string {
     const open = this.blocks.at(-1);
     if (event.kind === "block")
-      this.blocks.push({ what: whatOf(event), chunks: [], length: 0, signed: false, ended: false });
+      this.blocks.push({ what: whatOf(event), chunks: [], length: 0, citations: 0, signed: false, ended: false });
     else if (event.kind === "delta" && open !== undefined) {
       if (this.#length <= resumableLengthMax) open.chunks.push(event.text);
       open.length += event.text.length;
       this.#length += event.text.length;
-    } else if (event.kind === "signature" && open !== undefined) open.signed = true;
+    } else if (event.kind === "citation" && open !== undefined) open.citations++;
+    else if (event.kind === "signature" && open !== undefined) open.signed = true;
     else if (event.kind === "block-end" && open !== undefined) open.ended = true;
     else if (event.kind === "finish") this.#ended = true;
     return this.#encoder.push(event, usage);
@@ -118,6 +120,7 @@ export class ResumedDecoder extends WrappedDecoder {
   /** The stream's position in the delivered blocks; past the end once all content is new. */
   #block: number;
   #offset = 0;
+  #citations = 0;
   #repeated: string | undefined;
   /** Inside thinking that the caller did not see. */
   #isUnseen = false;
@@ -191,6 +194,7 @@ export class ResumedDecoder extends WrappedDecoder {
         }
         const next = blocks[++this.#block];
         this.#offset = 0;
+        this.#citations = 0;
         this.#repeated = next?.chunks.join("");
         if (next === undefined) {
           this.#mode = "first";
@@ -207,6 +211,10 @@ export class ResumedDecoder extends WrappedDecoder {
         if (!last || blocks[this.#block]?.ended === true) return differs;
         this.#mode = "first";
         return { kind: "delta", text: rest };
+      }
+      case "citation": {
+        const isNew = last && this.#citations++ >= (blocks[this.#block]?.citations ?? 0);
+        return isNew && !blocks[this.#block]?.ended ? event : undefined;
       }
       case "signature":
         return last && !blocks[this.#block]?.signed && !blocks[this.#block]?.ended ? event : undefined;

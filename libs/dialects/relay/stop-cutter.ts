@@ -115,6 +115,7 @@ class StopCutter {
     }
     if (!this.#isText) return [event];
     if (event.kind === "delta") return this.#read(event.text);
+    if (event.kind === "citation") return [...this.#opened(), event];
     const before = this.#flushed(this.#waiting);
     if (event.kind === "block-end") {
       this.#isText = false;

@@ -72,6 +72,7 @@ export class CompletionEncoder implements StreamEncoder {
         return "";
       case "delta":
         return this.#isText ? this.#chunk([choice(event.text, null)]) : "";
+      case "citation":
       case "signature":
       case "block-end":
         return "";

@@ -1,0 +1,222 @@
+/**
+ * The pages on which an answer is based, in the words of every dialect:
+ * https://platform.openai.com/docs/guides/tools-web-search#output-and-citations,
+ * https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool#citations,
+ * https://ai.google.dev/gemini-api/docs/google-search#understanding-the-grounding-response,
+ * https://docs.perplexity.ai/api-reference/chat-completions-post
+ *
+ * Addresses and titles pass to every dialect. Places in files and documents that only their vendor
+ * knows do not.
+ */
+import { defined, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type AnswerEvent, type Block, type Citation, eventsOf } from "./neutral.ts";
+import { wrappedSignatureMark } from "./wrapped-signature.ts";
+
+function citationOf(url: unknown, title: unknown, quote?: unknown, span?: Citation["span"]): Citation[] {
+  const address = textOf(url);
+  return address === undefined
+    ? []
+    : [{ url: address, ...defined({ title: textOf(title), quote: textOf(quote), span }) }];
+}
+
+/** OpenAI's `url_citation`: Responses has its members beside the type, chat completions inside. */
+export function openaiCitationsIn(annotations: unknown): Citation[] {
+  return listOf(annotations)
+    .map(objectOf)
+    .flatMap((annotation) => {
+      if (annotation.type !== "url_citation") return [];
+      const {
+        url,
+        title,
+        content,
+        start_index: start,
+        end_index: end,
+      } = objectOf(annotation.url_citation ?? annotation);
+      // Servers that know no place write zeros: https://openrouter.ai/docs/features/web-search
+      const isPlace = Number.isSafeInteger(start) && Number.isSafeInteger(end) && Number(start) < Number(end);
+      return citationOf(url, title, content, isPlace ? { start: Number(start), end: Number(end) } : undefined);
+    });
+}
+
+/** The pages of a whole answer that names no places, as Perplexity's and xAI's models do. */
+export const sourcesIn = ({ search_results: results, citations }: JsonObject): Citation[] =>
+  listOf(results ?? citations).flatMap((source) =>
+    typeof source === "string"
+      ? citationOf(source, undefined)
+      : citationOf(objectOf(source).url, objectOf(source).title),
+  );
+
+/** A citation of a text block in Anthropic's Messages. */
+export function anthropicCitationsIn(citations: unknown): Citation[] {
+  return listOf(citations)
+    .map(objectOf)
+    .flatMap(({ url, source, title, cited_text: quote }) =>
+      citationOf(url ?? (/^https?:\/\//.test(String(source)) ? source : undefined), title, quote),
+    );
+}
+
+/**
+ * The mark in the place of the vendor's own reference to a result of its search. Its vendor refuses
+ * it, so it does not go back there (see anthropic-messages/foreign.ts).
+ */
+export const anthropicCitationOf = ({ url, title, quote }: Citation) => ({
+  type: "web_search_result_location",
+  url,
+  title: title ?? null,
+  encrypted_index: wrappedSignatureMark,
+  cited_text: quote ?? "",
+});
+
+/** True for a citation that the gateway wrote. */
+export const isForeignCitation = (citation: unknown) => objectOf(citation).encrypted_index === wrappedSignatureMark;
+
+/** Google's grounding of an answer's text, whose places are bytes of UTF-8; spans count from it. */
+export function geminiCitationsIn(metadata: JsonObject, text: TextPlaces): Citation[] {
+  const pages = listOf(metadata.groundingChunks).map((chunk) => {
+    const { uri, title } = objectOf(objectOf(chunk).web ?? objectOf(chunk).maps);
+    return citationOf(uri, title)[0];
+  });
+  const supports = listOf(metadata.groundingSupports).map(objectOf);
+  if (supports.length === 0) return pages.filter((page) => page !== undefined);
+  return supports.flatMap(({ segment, groundingChunkIndices: indices }) => {
+    const { startIndex, endIndex } = objectOf(segment);
+    const span = { start: text.pointsAt(placeOf(startIndex)), end: text.pointsAt(placeOf(endIndex)) };
+    return listOf(indices).flatMap((index) => {
+      const page = pages[Number(index)];
+      return page === undefined ? [] : [{ ...page, ...(span.start < span.end && { span }) }];
+    });
+  });
+}
+
+const placeOf = (value: unknown) => (Number.isSafeInteger(value) ? Math.max(0, value as number) : 0);
+
+/** The members of an answer in Google's format with these citations. */
+export function groundingOf({ citations, places }: CitedText): JsonObject {
+  const uris = [...new Set(citations.map(({ url }) => url))];
+  const segments = new Map<string, { segment: object; groundingChunkIndices: number[] }>();
+  for (const { url, start, end } of citations) {
+    const segment = { startIndex: places.bytesAt(start), endIndex: places.bytesAt(end) };
+    const key = `${segment.startIndex} ${segment.endIndex}`;
+    const support = segments.get(key) ?? { segment, groundingChunkIndices: [] };
+    const index = uris.indexOf(url);
+    if (!support.groundingChunkIndices.includes(index)) support.groundingChunkIndices.push(index);
+    segments.set(key, support);
+  }
+  return {
+    groundingChunks: uris.map((uri) => ({
+      web: { uri, title: citations.find(({ url, title }) => url === uri && title !== undefined)?.title },
+    })),
+    groundingSupports: [...segments.values()],
+  };
+}
+
+/** A citation with its place in the text of a whole answer, in code points. */
+type PlacedCitation = Omit<Citation, "span"> & NonNullable<Citation["span"]>;
+
+/** OpenAI's annotation, as Responses writes it. */
+export const openaiCitationOf = ({ url, title, start, end }: PlacedCitation) => ({
+  start_index: start,
+  end_index: end,
+  title: title ?? "",
+  url,
+});
+
+/** The citations of a text block, placed in it. */
+export function placedInBlock(citations: readonly Citation[] | undefined, text: string): PlacedCitation[] {
+  if (citations === undefined) return [];
+  const length = codePointsIn(text);
+  return citations.map(({ span = { start: 0, end: length }, ...citation }) => ({
+    ...citation,
+    start: Math.min(span.start, length),
+    end: Math.min(span.end, length),
+  }));
+}
+
+/** The texts of an answer together, as far as its citations need them. */
+export class CitedText {
+  readonly citations: PlacedCitation[] = [];
+  readonly places = new TextPlaces();
+  /** Where the open block begins. */
+  #start = 0;
+  /** The citations of the open block. */
+  #open: Citation[] = [];
+
+  /** The event of a text block. */
+  push(event: AnswerEvent): void {
+    switch (event.kind) {
+      case "block":
+        this.#start = this.places.points;
+        break;
+      case "delta":
+        this.places.add(event.text);
+        break;
+      case "citation":
+        this.#open.push(event.citation);
+        break;
+      case "block-end":
+        if (this.#open.length > 0) this.#place();
+        break;
+    }
+  }
+
+  #place(): void {
+    const length = this.places.points - this.#start;
+    for (const { span = { start: 0, end: length }, ...citation } of this.#open)
+      this.citations.push({
+        ...citation,
+        start: this.#start + Math.min(span.start, length),
+        end: this.#start + Math.min(span.end, length),
+      });
+    this.#open = [];
+  }
+}
+
+/** The texts of a whole answer; empty without citations. */
+export function citedTextOf(blocks: readonly Block[]): CitedText {
+  const text = new CitedText();
+  const texts = blocks.filter((block) => block.kind === "text");
+  if (texts.some(({ citations }) => citations !== undefined))
+    for (const event of eventsOf({ blocks: texts, finish: "stop" })) text.push(event);
+  return text;
+}
+
+/**
+ * Places in a growing text, in code points and in bytes of UTF-8. Keeps only the parts in which
+ * they differ.
+ */
+export class TextPlaces {
+  points = 0;
+  bytes = 0;
+  readonly #wide: { points: number; bytes: number; text: string }[] = [];
+
+  add(text: string): void {
+    const bytes = Buffer.byteLength(text);
+    const isWide = bytes !== text.length;
+    if (isWide) this.#wide.push({ points: this.points, bytes: this.bytes, text });
+    this.points += isWide ? codePointsIn(text) : bytes;
+    this.bytes += bytes;
+  }
+
+  bytesAt(points: number): number {
+    const part = this.#wide.findLast((wide) => wide.points <= points);
+    if (part === undefined) return points;
+    const own = [...part.text].slice(0, points - part.points);
+    return part.bytes + Buffer.byteLength(own.join("")) + (points - part.points - own.length);
+  }
+
+  pointsAt(bytes: number): number {
+    const part = this.#wide.findLast((wide) => wide.bytes <= bytes);
+    if (part === undefined) return bytes;
+    const all = Buffer.from(part.text);
+    const own = all.subarray(0, bytes - part.bytes);
+    return part.points + codePointsIn(own.toString()) + (bytes - part.bytes - own.length);
+  }
+}
+
+/** The number of Unicode code points in a text. */
+function codePointsIn(text: string): number {
+  let count = text.length;
+  for (let at = 1; at < text.length; at++)
+    if ((text.charCodeAt(at) & 0xfc00) === 0xdc00 && (text.charCodeAt(at - 1) & 0xfc00) === 0xd800) count--;
+  return count;
+}
