@@ -44,6 +44,8 @@ export const paceTickMs = 15;
 export const gatherBytesMax = 16 * 1024;
 /** How often a process measures what it uses. */
 export const intakeEveryMs = 100;
+/** Open files are counted with every so many measurements, and with each where few are left. */
+export const filesCountedEvery = 10;
 /**
  * Workers are in reserve while those before them may take so many times the generations that run,
  * and this many more.

@@ -56,7 +56,7 @@ export const workerSettings = {
 export const workerArguments = {
   queues: {
     default: "chat=10000,image=8,audio=32,background=64,realtime=256,*=8",
-    description: `The queues to serve, each with the most concurrent generations (1 to ${capacityMax}); the process takes fewer when its event loop or its memory is used up. \`*\` means every other queue of the catalogue, including queues that are added later.`,
+    description: `The queues to serve, each with the most concurrent generations (1 to ${capacityMax}); the process takes fewer when its event loop, its memory or its open files are used up. \`*\` means every other queue of the catalogue, including queues that are added later.`,
   },
 };
 

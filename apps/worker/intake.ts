@@ -1,7 +1,7 @@
 /**
  * How many generations this process takes, by what it has left: the limit grows while the event
- * loop and the memory allow it, and stops before those that run suffer. A pure state machine:
- * measurements come in, a limit goes out.
+ * loop, the memory and the open files allow it, and stops before those that run suffer. A pure
+ * state machine: measurements come in, a limit goes out.
  *
  * A busy event loop alone does not stop it: the busier the loop, the more work shares each of its
  * turns. Those that run suffer when its turns become long.
@@ -28,6 +28,8 @@ export interface Usage {
   turnMs: number;
   /** The share of the memory that it may use, from 0 to 1. */
   memory: number;
+  /** How many more generations may open a socket; infinite without a limit. */
+  filesLeft: number;
 }
 
 /** Below this share, what a process uses says little. */
@@ -36,7 +38,7 @@ const loadMin = 0.01;
 const loadSmoothing = 0.1;
 
 /** Why no more generations are taken. */
-export type Saturated = "event loop" | "memory";
+export type Saturated = "event loop" | "memory" | "open files";
 
 export class Intake {
   #limit = intakeFirst;
@@ -48,6 +50,11 @@ export class Intake {
   #idleMemory = 0;
   #running = 0;
   #paceMs = 0;
+
+  /** `filesLeft`: as in `Usage`, before the first measurement. */
+  constructor(filesLeft: number = Number.POSITIVE_INFINITY) {
+    this.#limit = Math.max(intakeMin, Math.min(intakeFirst, filesLeft));
+  }
 
   /** Generations that the process holds at most. */
   get limit(): number {
@@ -84,23 +91,34 @@ export class Intake {
    * `running`: the generations that it has. Each is taken to cost as much as the average of them,
    * and one that has just begun costs less than it will, so the limit grows in steps.
    */
-  measured({ eventLoop, turnMs, memory }: Usage, running: number): void {
+  measured({ eventLoop, turnMs, memory, filesLeft }: Usage, running: number): void {
     this.#running = running;
     if (running < intakeMin) this.#idleMemory = Math.min(memory, intakeShareMax / 2);
     const memoryLoad = (memory - this.#idleMemory) / (intakeShareMax - this.#idleMemory);
     const load = Math.max(eventLoop / intakeShareMax, memoryLoad, turnMs / intakeTurnMsMax, loadMin);
     this.#load = running < intakeMin ? load : this.#load + (load - this.#load) * loadSmoothing;
-    this.#saturated = memory > intakeShareMax ? "memory" : turnMs > intakeTurnMsMax ? "event loop" : undefined;
+    this.#saturated =
+      memory > intakeShareMax
+        ? "memory"
+        : turnMs > intakeTurnMsMax
+          ? "event loop"
+          : filesLeft <= 0
+            ? "open files"
+            : undefined;
     if (eventLoop > paceShareMax) this.#paceMs = Math.min(this.#paceMs + paceStepMs, paceMsMax);
     else if (eventLoop < paceShareMin) this.#paceMs = Math.max(this.#paceMs - paceStepMs, 0);
     this.#isBusy = this.#saturated !== undefined || eventLoop > intakeShareMax;
-    if (this.#saturated !== undefined) this.#limit = Math.max(running, intakeMin);
-    else {
-      const least = Math.ceil(running * intakeBusyGrowth);
-      const affordable = Math.floor((running * intakeShareMax) / Math.max(memory, eventLoop, 0.01));
-      const most = Math.ceil(Math.max(running, intakeFirst / intakeGrowth) * intakeGrowth);
-      const limit = this.#isBusy ? least : running < intakeMin ? most : Math.min(Math.max(least, affordable), most);
-      this.#limit = Math.max(intakeMin, limit);
-    }
+    // A job has some generations more than there are slots: where files run out, they count.
+    this.#limit = Math.max(intakeMin, Math.min(this.#affordable({ eventLoop, memory }, running), running + filesLeft));
+  }
+
+  #affordable({ eventLoop, memory }: Pick<Usage, "eventLoop" | "memory">, running: number): number {
+    if (this.#saturated !== undefined) return running;
+    const least = Math.ceil(running * intakeBusyGrowth);
+    if (this.#isBusy) return least;
+    const most = Math.ceil(Math.max(running, intakeFirst / intakeGrowth) * intakeGrowth);
+    if (running < intakeMin) return most;
+    const affordable = Math.floor((running * intakeShareMax) / Math.max(memory, eventLoop, 0.01));
+    return Math.min(Math.max(least, affordable), most);
   }
 }

@@ -17,6 +17,7 @@ import type { Runner } from "#relay/runner.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { registerProcessMetrics, stopping } from "#service/metrics.ts";
+import { OpenFiles } from "#service/open-files.ts";
 import { createOperations, listen } from "#service/operations.ts";
 import { followControls, type OperatorControls } from "#service/operator-controls.ts";
 import { startProcessReports } from "#service/process-reports.ts";
@@ -185,7 +186,8 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
   const answerMemory = new AnswerMemory(config.answerBytesMax);
   const relay = await openRelay(() => deps.redis.openTransport(subscriber), bounds, clock, usage);
   const vendorBatches = new VendorBatches({ redis, keyspace, upstreams, catalogue: catalogue.current });
-  const intake = new Intake();
+  const openFiles = new OpenFiles();
+  const intake = new Intake(openFiles.left);
   const attemptDeps: AttemptDeps = {
     clock,
     events,
@@ -268,7 +270,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
   const operations = createOperations({ ...own, metrics: registry });
   opened.defer(() => operations.close());
   return new RunningWorker(
-    { config, bounds, clock, relay, intake, pace: upstreams.pace, queues, operations },
+    { config, bounds, clock, relay, openFiles, intake, pace: upstreams.pace, queues, operations },
     opened.move(),
   );
 }
@@ -377,6 +379,7 @@ interface RunningParts {
   bounds: RelayBounds;
   clock: Clock;
   relay: WorkerRelay;
+  openFiles: OpenFiles;
   intake: Intake;
   pace: StreamPace;
   queues: WorkerQueues;
@@ -393,15 +396,15 @@ class RunningWorker implements Worker {
   }
 
   async start(): Promise<{ operations: string }> {
-    const { config, bounds, clock, relay, intake, pace, queues, operations } = this.#parts;
+    const { config, bounds, clock, relay, openFiles, intake, pace, queues, operations } = this.#parts;
     const url = await listen(operations, config.operationsHost, config.operationsPort, "OPERATIONS_PORT");
     this.#every(bounds.heartbeatMs, () => {
       relay.runner.tick(clock.now());
       queues.announce();
     });
-    const usage = measureUsage();
+    const usage = measureUsage(openFiles);
     this.#every(intakeEveryMs, () => {
-      intake.measured(usage(), queues.usedSlots);
+      intake.measured(usage(queues.usedSlots), queues.usedSlots);
       pace.intervalMs = intake.paceMs;
       queues.resume();
     });

@@ -2,16 +2,18 @@
  * Counts this process's open files and sockets against their limit. Only Linux reports them;
  * elsewhere there is never a shortage.
  */
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { openFilesShareMax } from "./bounds.ts";
 
 export class OpenFiles {
   readonly #max = openFilesMax();
-  #open = 0;
+  #open = countAtOnce();
   #counting = false;
 
-  /** Call it about once a second. */
+  /**
+   * Counts them in the background. Call it about once a second, or more often where few are left.
+   */
   tick(): void {
     if (this.#counting || this.#max === Number.POSITIVE_INFINITY) return;
     this.#counting = true;
@@ -27,9 +29,25 @@ export class OpenFiles {
       });
   }
 
+  /**
+   * How many more may open, as of the last count, before there is a shortage; below zero in one.
+   * Infinite without a limit.
+   */
+  get left(): number {
+    return Math.floor(openFilesShareMax * this.#max) - this.#open;
+  }
+
   /** Describes the shortage in a few words; undefined without one. */
   get shortage(): string | undefined {
-    return this.#open > openFilesShareMax * this.#max ? `${this.#open} of ${this.#max} open files` : undefined;
+    return this.left < 0 ? `${this.#open} of ${this.#max} open files` : undefined;
+  }
+}
+
+function countAtOnce(): number {
+  try {
+    return readdirSync("/proc/self/fd").length - 1;
+  } catch {
+    return 0;
   }
 }
 

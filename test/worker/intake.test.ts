@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Intake } from "../../apps/worker/intake.ts";
 
-const idle = { eventLoop: 0.02, turnMs: 0.1, memory: 0.1 };
+const idle = { eventLoop: 0.02, turnMs: 0.1, memory: 0.1, filesLeft: Number.POSITIVE_INFINITY };
 
 test("an idle process takes many generations in a few measurements, each more than the last", () => {
   const intake = new Intake();
@@ -56,6 +56,22 @@ test("a process with long turns or without memory takes no more, says why, and g
   assert.deepEqual([intake.limit, intake.saturated, intake.isBusy], [600, undefined, false]);
 });
 
+test("a process takes no more generations than it can open sockets for", () => {
+  assert.deepEqual(
+    [70, 5, 1_000].map((left) => new Intake(left).limit),
+    [70, 32, 256],
+  );
+  const intake = new Intake();
+  intake.measured({ ...idle, filesLeft: 300 }, 200);
+  assert.deepEqual([intake.limit, intake.saturated], [300, undefined], "the growth of one step");
+  intake.measured({ ...idle, filesLeft: 40 }, 300);
+  assert.deepEqual([intake.limit, intake.saturated], [340, undefined]);
+  intake.measured({ ...idle, filesLeft: -5 }, 340);
+  assert.deepEqual([intake.limit, intake.saturated, intake.isBusy], [335, "open files", true]);
+  intake.measured({ ...idle, filesLeft: 0 }, 0);
+  assert.equal(intake.limit, 32, "idle sockets of upstreams are used again");
+});
+
 test("a process that something else keeps busy still takes a few", () => {
   const intake = new Intake();
   intake.measured({ ...idle, eventLoop: 1, turnMs: 100 }, 0);
@@ -73,11 +89,11 @@ test("the capacity is what the process can bear at the average of those that run
   assert.equal(settle({ ...idle, memory: 0.3 }, 31), Number.POSITIVE_INFINITY);
   const near = (capacity: number, expected: number) =>
     assert.ok(Math.abs(capacity / expected - 1) < 0.01, `${capacity}, not ${expected}`);
-  near(settle({ eventLoop: 0.2, turnMs: 1, memory: 0.3 }, 100), 400);
-  near(settle({ eventLoop: 0.02, turnMs: 0.1, memory: 0.4 }, 100), 500);
-  near(settle({ eventLoop: 0.8, turnMs: 4, memory: 0.4 }, 900), 900);
-  near(settle({ eventLoop: 1, turnMs: 30, memory: 0.4 }, 900), 720);
-  near(settle({ eventLoop: 0.7, turnMs: 80, memory: 0.4 }, 900), 450);
+  near(settle({ ...idle, eventLoop: 0.2, turnMs: 1, memory: 0.3 }, 100), 400);
+  near(settle({ ...idle, eventLoop: 0.02, turnMs: 0.1, memory: 0.4 }, 100), 500);
+  near(settle({ ...idle, eventLoop: 0.8, turnMs: 4, memory: 0.4 }, 900), 900);
+  near(settle({ ...idle, eventLoop: 1, turnMs: 30, memory: 0.4 }, 900), 720);
+  near(settle({ ...idle, eventLoop: 0.7, turnMs: 80, memory: 0.4 }, 900), 450);
 });
 
 test("one measurement among many changes the capacity by a tenth of the difference", () => {

@@ -185,16 +185,17 @@ export function registerWorkerGauges(registry: Registry, deps: GaugeDeps): void 
   );
   gauge(
     "sluice_worker_limit",
-    "Generations that this worker takes at most on all queues, by what is left of its event loop and memory.",
+    "Generations that this worker takes at most on all queues, by what is left of its event loop, memory and open files.",
     [],
     (limit) => limit.set(intake.limit),
   );
   gauge(
     "sluice_worker_saturated",
-    "1 while this worker takes no more generations because its event loop or its memory is used up.",
+    "1 while this worker takes no more generations because its event loop, its memory or its open files are used up.",
     ["by"],
     (saturated) => {
-      for (const by of ["event loop", "memory"] as const) saturated.set({ by }, intake.saturated === by ? 1 : 0);
+      for (const by of ["event loop", "memory", "open files"] as const)
+        saturated.set({ by }, intake.saturated === by ? 1 : 0);
     },
   );
   gauge(
