@@ -43,7 +43,7 @@ class Processes {
   }
 
   start(plan: Plan): Supervised {
-    const supervised = supervise(plan, complain, () => this.#writeReady());
+    const supervised = supervise(plan, complain, () => this.#rewriteReady());
     this.#supervised.push(supervised);
     this.#resources.defer(() => supervised.stop());
     return supervised;
@@ -63,6 +63,15 @@ class Processes {
     for (const supervised of this.#supervised) {
       void supervised.stop();
       supervised.kill();
+    }
+  }
+
+  /** A full disk must not end the processes; their next change writes it again. */
+  #rewriteReady(): void {
+    try {
+      this.#writeReady();
+    } catch (error) {
+      complain(`sluice: the list of processes could not be written: ${(error as Error).message}`);
     }
   }
 

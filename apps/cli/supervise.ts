@@ -122,12 +122,28 @@ interface Attempt {
   signal(signal: NodeJS.Signals): void;
 }
 
+/** A shortage, of processes or of files, is an end like others: the next attempt may succeed. */
+function spawned(plan: Plan, previous: Urls | undefined): ChildProcess | Error {
+  try {
+    return plan.spawn(previous);
+  } catch (error) {
+    return error as Error;
+  }
+}
+
 /**
  * Starts the process once. Does not print the output of a process that was stopped before it was
  * ready, because another process is the cause.
  */
 function attempt(plan: Plan, previous: Urls | undefined, say: (line: string) => void, stopping: AbortSignal): Attempt {
-  const child = plan.spawn(previous);
+  const child = spawned(plan, previous);
+  if (child instanceof Error)
+    return {
+      pid: undefined,
+      serving: Promise.resolve(undefined),
+      ended: Promise.resolve({ code: null, how: child.message }),
+      signal: () => undefined,
+    };
   const waiting = new AbortController();
   const buffered: string[] = [];
   let isBuffering = true;

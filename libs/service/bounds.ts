@@ -28,6 +28,8 @@ export const firstConnectTimeoutMs = 10_000;
 export const disconnectTimeoutMs = 100;
 /** Characters of the log that are written together. A killed process loses the last batch. */
 export const logBatchLengthMax = 8 * 1024;
+/** Bytes of lines that wait for a log that can't be written. */
+export const logKeptBytesMax = 1024 * 1024;
 /** How long lines of the log wait to be written together. */
 export const logBatchMs = 200;
 /**

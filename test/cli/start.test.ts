@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { hashOf } from "#access/key.ts";
@@ -73,6 +73,28 @@ test("a killed role restarts at the same address, and ready.json is updated", as
   assert.equal(await textOf(before.operationsUrls.worker), "worker");
   assert.equal(await textOf(before.simulatorUrl), "simulator");
   assert.match(gateway.output().error, /^sluice: ingress ended with SIGKILL; restarting it in 250 ms\n/);
+  gateway.child.kill("SIGINT");
+  assert.equal(await gateway.ended, 0);
+  assert.deepEqual(processesOf(place.root), []);
+});
+
+test("a list of processes that can't be written, as on a full disk, ends none of them", async () => {
+  using place = makeRoot();
+  const { readyFile } = stateOf(place.root);
+  const gateway = startGateway(place.root);
+  const before = await gateway.ready();
+  const obstacle = `${readyFile}.new`;
+  mkdirSync(obstacle);
+  process.kill(before.pids.worker!, "SIGKILL");
+  await until("another worker", () => gateway.output().error.includes("worker is ready again"));
+  assert.match(gateway.output().error, /^sluice: the list of processes could not be written: /m);
+  assert.equal(await textOf(before.operationsUrls.worker), "worker");
+  rmdirSync(obstacle);
+  process.kill(before.pids.ingress!, "SIGKILL");
+  await until("the list names the new processes", () => {
+    const pids = readReady(stateOf(place.root))?.pids;
+    return pids?.worker !== before.pids.worker && pids?.ingress !== undefined && pids.ingress !== before.pids.ingress;
+  });
   gateway.child.kill("SIGINT");
   assert.equal(await gateway.ended, 0);
   assert.deepEqual(processesOf(place.root), []);
