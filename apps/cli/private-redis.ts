@@ -3,7 +3,8 @@
  * with the last process that uses it.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { readdirSync, readFileSync, rmSync } from "node:fs";
+import { once } from "node:events";
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import type { Writable } from "node:stream";
@@ -16,6 +17,8 @@ import type { Plan } from "./supervise.ts";
 
 const stopMsMax = 10_000;
 const pollMs = 10;
+/** Characters of the log that a start writes at most before it fails. */
+const lastLogLength = 2_000;
 
 export function privateRedisUrlOf({ redisSocket }: State): string {
   return `unix://${pathToFileURL(redisSocket).pathname}`;
@@ -102,6 +105,35 @@ async function end(pid: number): Promise<void> {
   }
   throw new StartupFault(`an earlier Redis of this checkout (process ${pid}) does not end; end it yourself`);
 }
+
+const damaged = /Bad file format reading the append only file/;
+
+/**
+ * After a power cut the data may end in something else, such as zeros, at which Redis does not
+ * start. Cuts it off there and keeps a copy. Returns what was done, in words; undefined if it is
+ * not the cause, or does not help.
+ */
+export async function repairData(program: string, { redis, logs }: State): Promise<string | undefined> {
+  const files = join(redis, "appendonlydir");
+  const manifest = join(files, "appendonly.aof.manifest");
+  const lastLines = readFileSync(join(logs, "redis.log"), "utf8").slice(-lastLogLength);
+  if (!damaged.test(lastLines) || !existsSync(manifest)) return undefined;
+  const copy = `${files}.damaged`;
+  rmSync(copy, { recursive: true, force: true });
+  cpSync(files, copy, { recursive: true, preserveTimestamps: true });
+  const before = bytesIn(files);
+  // The program is several in one, by the name that it is called with.
+  const check = spawn(program, ["--fix", manifest], { argv0: "redis-check-aof", stdio: ["pipe", "ignore", "ignore"] });
+  check.on("error", () => {});
+  check.stdin.on("error", () => {});
+  check.stdin.end("y\n");
+  const [code] = await once(check, "close");
+  if (code !== 0) return undefined;
+  return `the data of Redis was damaged at its end, as by a power cut: ${before - bytesIn(files)} bytes were cut off; a copy of the whole is in ${copy}`;
+}
+
+const bytesIn = (directory: string): number =>
+  readdirSync(directory).reduce((sum, name) => sum + statSync(join(directory, name)).size, 0);
 
 /** Redis includes its address in its command line. Empty where the system does not show it. */
 function commandLineOf(pid: number): string {

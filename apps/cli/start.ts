@@ -19,7 +19,7 @@ import { bannerOf } from "./banner.ts";
 import { buildConsole } from "./console-build.ts";
 import { ensureFirstKey } from "./first-key.ts";
 import { boundLogs, rotateLogs } from "./logs.ts";
-import { endOrphanedRedis, guardRedis, privateRedisPlan, privateRedisUrlOf } from "./private-redis.ts";
+import { endOrphanedRedis, guardRedis, privateRedisPlan, privateRedisUrlOf, repairData } from "./private-redis.ts";
 import { ensureRedisProgram } from "./redis-program.ts";
 import { type Role, type RoleCommands, roleCommands, roleEnvironmentOf, rolePlan } from "./roles.ts";
 import { checkout, ensureSecret, openState, type Ready, readReady, type State, writePrivately } from "./state.ts";
@@ -255,7 +255,13 @@ async function startRedis(
   await endOrphanedRedis(state);
   const guard = guardRedis(state);
   resources.defer(guard.dismiss);
-  await processes.start(privateRedisPlan(program.path, state)).serving;
+  const plan = privateRedisPlan(program.path, state);
+  await processes.start(plan).serving.catch(async (error: unknown) => {
+    const repaired = await repairData(program.path, state);
+    if (repaired === undefined) throw error;
+    complain(`sluice: ${repaired}`);
+    await processes.start(plan).serving;
+  });
   return { url: privateRedisUrlOf(state), lifeline: guard.lifeline };
 }
 

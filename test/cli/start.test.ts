@@ -1,5 +1,14 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { hashOf } from "#access/key.ts";
@@ -110,6 +119,35 @@ test("a killed Redis restarts at the same socket with its keys", async () => {
   const [record] = await readSome(redis, keyspace, [hashOf(key)]);
   redis.disconnect();
   assert.equal(record?.name, "first-run");
+  gateway.child.kill("SIGINT");
+  assert.equal(await gateway.ended, 0);
+});
+
+test("data of Redis that a power cut damaged at its end is cut off there, and the rest is served", async () => {
+  using place = makeRoot();
+  const state = stateOf(place.root);
+  const first = startGateway(place.root);
+  const { key } = await first.ready();
+  for (const pid of processesOf(place.root)) process.kill(pid, "SIGKILL");
+  await first.ended;
+  const files = join(state.redis, "appendonlydir");
+  const last = readdirSync(files).find((name) => name.endsWith(".incr.aof")) as string;
+  const whole = readFileSync(join(files, last));
+  appendFileSync(join(files, last), Buffer.alloc(4_096));
+
+  const gateway = startGateway(place.root);
+  const { key: keyAfter, redisUrl } = await gateway.ready();
+  assert.equal(keyAfter, key);
+  const redis = await connectRedis(redisUrl, "request");
+  const [record] = await readSome(redis, keyspace, [hashOf(key)]);
+  redis.disconnect();
+  assert.equal(record?.name, "first-run");
+  const copy = `${files}.damaged`;
+  assert.equal(
+    gateway.output().error,
+    `sluice: the data of Redis was damaged at its end, as by a power cut: 4096 bytes were cut off; a copy of the whole is in ${copy}\n`,
+  );
+  assert.equal(readFileSync(join(copy, last)).length, whole.length + 4_096);
   gateway.child.kill("SIGINT");
   assert.equal(await gateway.ended, 0);
 });
