@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { exceedsBounds } from "#wire/json/bounds.ts";
 import { isObject, isPresent, type JsonObject, objectOf, parseExact, textOf } from "#wire/json/parse.ts";
+import { JsonProgress } from "#wire/json/progress.ts";
 import { argumentsBounds, toolsMax } from "../bounds.ts";
 import { refuse } from "./field-support.ts";
 import type { NeutralRequest, Tool } from "./neutral.ts";
@@ -126,10 +127,32 @@ export const inputTextOf = (input: unknown) =>
  */
 const isNothing = (input: string) => /^(?:null|\[\s*\])?$/.test(input.trim());
 
-/** The arguments of a whole call in the same form. */
+/**
+ * The arguments of a whole call in the same form: one object, if they contain it. Servers also
+ * write the object as a text in JSON (https://github.com/vllm-project/vllm/pull/54964), an empty
+ * one before it (https://github.com/Wei-Shaw/sub2api/pull/6062), and brackets after it.
+ */
 export function wholeInputOf(input: unknown): string {
   const text = inputTextOf(input);
-  return isNothing(text) ? "" : text;
+  const inner = jsonTextOf(text);
+  const own = inner !== undefined && argumentsOf(inner) !== undefined ? inner : text;
+  const object = own.replace(emptyBefore, "");
+  const whole = surplusEnd.test(object.slice(-surplusLengthMax)) ? inputPartOf(object, new JsonProgress()) : object;
+  return isNothing(whole) ? "" : whole;
+}
+
+const emptyBefore = /^\s*\{\s*\}(?=\s*\{)/;
+const surplusEnd = /[}\]]\s*[}\]]\s*$/;
+const surplusLengthMax = 16;
+
+/**
+ * The part of a chunk of a call's arguments without closing brackets behind their end, which some
+ * servers write (https://github.com/vllm-project/vllm-ascend/issues/16001). `progress` follows the
+ * chunks.
+ */
+export function inputPartOf(chunk: string, progress: JsonProgress): string {
+  const end = progress.push(chunk);
+  return end < chunk.length && /^[\s}\]]*$/.test(chunk.slice(end)) ? chunk.slice(0, end) : chunk;
 }
 
 const isEmptyList = (value: unknown) => Array.isArray(value) && value.length === 0;

@@ -5,7 +5,7 @@
  */
 import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { endingWithCalls, finishOf, reasonIn } from "../neutral/finish.ts";
-import { inputTextOf, newCallId, textOfCall } from "../neutral/tools.ts";
+import { inputTextOf, newCallId, textOfCall, wholeInputOf } from "../neutral/tools.ts";
 import { finishNameOf, idOf } from "./answer.ts";
 
 export type Names = ReadonlySet<string>;
@@ -52,11 +52,14 @@ export function withoutIdentity(call: JsonObject, isNamed: boolean): JsonObject 
 /** A whole call as the caller gets it; the same one if it needs no change. */
 function callFor(value: unknown, names: Names | undefined): unknown {
   if (!isObject(value)) return value;
-  const call = withTextArguments(withIdentity(value, idOf(value) ?? newCallId()));
+  const call = withIdentity(value, idOf(value) ?? newCallId());
   const { function: called, ...others } = call;
-  const { name, arguments: input } = objectOf(called);
-  if (names?.has(String(name)) !== true) return call;
-  return { ...others, type: "custom", custom: { name, input: textOfCall(String(input ?? "")) } };
+  if (!isObject(called)) return call;
+  const { name, arguments: sent } = called;
+  if (names?.has(String(name)) === true)
+    return { ...others, type: "custom", custom: { name, input: textOfCall(inputTextOf(sent)) } };
+  const input = wholeInputOf(sent) || "{}";
+  return input === sent ? call : { ...call, function: { ...called, arguments: input } };
 }
 
 /** The calls of a choice, as far as its end depends on them. */

@@ -3,7 +3,7 @@
  */
 import type { JsonObject } from "#wire/json/parse.ts";
 import { JsonProgress } from "#wire/json/progress.ts";
-import { newCallId } from "../neutral/tools.ts";
+import { inputPartOf, newCallId } from "../neutral/tools.ts";
 import { callOf, idOf } from "./answer.ts";
 
 export interface StreamedCall {
@@ -13,8 +13,8 @@ export interface StreamedCall {
   name: string;
   progress: JsonProgress;
   /**
-   * All of its arguments are `{}`. Some servers write that before the arguments.
-   * https://github.com/openai/openai-agents-js/pull/712
+   * All of its arguments are `{}`, or `null` or `[]`, which become it. Some servers write `{}`
+   * before the arguments. https://github.com/openai/openai-agents-js/pull/712
    */
   isEmpty: boolean;
   /** The beginning of its arguments, their last character, and their length. */
@@ -48,7 +48,7 @@ function isNext(call: StreamedCall, id: string | undefined, name: string, input:
 }
 
 const headLengthMax = 64;
-const emptyArguments = /^\s*\{\s*\}\s*$/;
+const emptyArguments = /^\s*(?:\{\s*\}|\[\s*\]|null)\s*$/;
 /** Where an object may begin, so that a chunk may have the call's beginning as its own. */
 const beforeValue = /^[:[,]?$/;
 
@@ -67,13 +67,13 @@ function addedTo(call: StreamedCall, input: string): string {
   if (progress.isWhole) return input.trim() === "" ? input : "";
   const repeats = input.length >= call.length && input.startsWith(call.head);
   call.isCumulative ||= repeats && input.length > call.length && !beforeValue.test(call.last);
-  const added = call.isCumulative && repeats ? input.slice(call.length) : input;
-  call.isEmpty = call.length === 0 && emptyArguments.test(added);
+  const rest = call.isCumulative && repeats ? input.slice(call.length) : input;
+  call.isEmpty = call.length === 0 && emptyArguments.test(rest);
+  const added = call.isEmpty ? "{}" : rest;
   if (call.head.length < headLengthMax) call.head = (call.head + added).slice(0, headLengthMax);
   call.last = added.trimEnd().at(-1) ?? call.last;
   call.length += added.length;
-  progress.push(added);
-  return added;
+  return inputPartOf(added, progress);
 }
 
 export class StreamedCalls {

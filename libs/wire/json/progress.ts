@@ -8,7 +8,9 @@ export class JsonProgress {
   #inText = false;
   #escaped = false;
 
-  push(chunk: string): void {
+  /** Returns how much of the chunk belongs to the value: all of it until the value has ended. */
+  push(chunk: string): number {
+    if (this.isWhole) return 0;
     for (let at = 0; at < chunk.length; at++) {
       const code = chunk.charCodeAt(at);
       if (this.#inText) {
@@ -19,8 +21,12 @@ export class JsonProgress {
       else if (code === openBrace || code === openBracket) {
         this.#depth++;
         this.#begun = true;
-      } else if (code === closeBrace || code === closeBracket) this.#depth--;
+      } else if (code === closeBrace || code === closeBracket) {
+        this.#depth--;
+        if (this.isWhole) return at + 1;
+      }
     }
+    return chunk.length;
   }
 
   /** Forgets what it followed. */

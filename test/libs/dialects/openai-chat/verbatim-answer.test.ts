@@ -540,8 +540,10 @@ test("arguments that a server sends as a value are text, in a stream and in a wh
     const message = { role: "assistant", content: null, tool_calls: [call] };
     const whole = wholeOf(JSON.stringify({ choices: [{ index: 0, message, finish_reason: "tool_calls" }] }));
     assert.equal(whole.kind, "answer");
+    // A whole call always has an object: https://github.com/spring-projects/spring-ai/issues/3234
+    const wholeCall = { ...call, function: { name: "f", arguments: text || "{}" } };
     if (whole.kind === "answer")
-      assert.deepEqual(JSON.parse(whole.body.toString()).choices[0].message.tool_calls, [own]);
+      assert.deepEqual(JSON.parse(whole.body.toString()).choices[0].message.tool_calls, [wholeCall]);
   }
 });
 
