@@ -4,12 +4,14 @@
  */
 
 import { isPresent, type JsonObject, objectOf, someOf, textOf } from "#wire/json/parse.ts";
+import { titleOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
 import { openingTurn } from "../neutral/history.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
 import {
   type CallPart,
   type ImagePart,
+  isMedia,
   type Message,
   type Part,
   type ResultPart,
@@ -189,12 +191,14 @@ function encodeUserTurn(parts: readonly Part[], before: readonly Part[], mayHold
   const results = parts.filter((part) => part.kind === "result").sort((left, right) => rankOf(left) - rankOf(right));
   return [
     results.map((part) => encodeResult(part, mayHoldMedia)),
-    [...(mayHoldMedia ? [] : results.flatMap(mediaIn)), ...parts.flatMap(encodeUserPart)],
+    [...(mayHoldMedia ? [] : results.flatMap(attachmentsIn)), ...parts.flatMap(encodeUserPart)],
   ];
 }
 
 const mediaIn = ({ content }: ResultPart) =>
   content.flatMap((part) => (part.kind === "text" ? [] : [encodeMedia(part)]));
+
+const attachmentsIn = ({ content }: ResultPart) => content.filter(isMedia).flatMap(encodeUserPart);
 
 function encodeResult(part: ResultPart, mayHoldMedia: boolean): JsonObject {
   const { callId, name, path } = part;
@@ -210,10 +214,15 @@ function encodeUserPart(part: Part): JsonObject[] {
     case "text":
       return part.text === "" ? [] : [{ text: part.text }];
     case "image":
-    case "file":
     case "audio":
     case "video":
       return [encodeMedia(part)];
+    case "file": {
+      // Google has a `displayName` only on Vertex AI, beside tools of its own:
+      // https://googleapis.github.io/js-genai/release_docs/interfaces/types.Blob.html
+      const title = titleOf(part.name).trim();
+      return [...(title === "" ? [] : [{ text: title }]), encodeMedia(part)];
+    }
     case "result":
       return [];
     default:

@@ -45,6 +45,12 @@ export const isTextType = (mimeType: string) => mimeType.startsWith("text/");
 export const documentTextOf = ({ data }: Data) => Buffer.from(data, "base64").toString("utf8");
 
 /**
+ * The line above a document whose format has no field for its name, by which the user asks for it
+ * (https://github.com/coder/coder/pull/26051); "" without a name.
+ */
+export const titleOf = (name = "") => (name === "" ? "" : `${name}:\n\n`);
+
+/**
  * An address in a request. `media` is neither an image nor a document; `server` is a tool server
  * for the upstream to call.
  */

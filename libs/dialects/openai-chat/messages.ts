@@ -13,7 +13,14 @@ import {
 } from "#wire/json/parse.ts";
 import { partsOfBlock } from "../anthropic-messages/blocks.ts";
 import type { AnswerContext, Target } from "../codec.ts";
-import { attachmentOf, checkedBase64, checkedPicture, dataUrlOf, documentTextOf } from "../neutral/attachments.ts";
+import {
+  attachmentOf,
+  checkedBase64,
+  checkedPicture,
+  dataUrlOf,
+  documentTextOf,
+  titleOf,
+} from "../neutral/attachments.ts";
 import { cacheIn, markFor } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
 import { withTextResults } from "../neutral/history.ts";
@@ -497,6 +504,6 @@ const encodeImage = ({ source, detail, path }: ImagePart) => ({
 function encodeFile({ source, name, path }: FilePart): object {
   if (source.kind === "url")
     return refuse(path, "must be sent as data: the upstream of this model does not fetch documents");
-  if (source.mimeType === "text/plain") return { type: "text", text: documentTextOf(source) };
+  if (source.mimeType === "text/plain") return { type: "text", text: titleOf(name) + documentTextOf(source) };
   return { type: "file", file: { filename: name ?? "document.pdf", file_data: dataUrlOf(source) } };
 }

@@ -4,7 +4,14 @@
  */
 
 import { defined, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { attachmentOf, checkedBase64, checkedPicture, dataUrlOf, documentTextOf } from "../neutral/attachments.ts";
+import {
+  attachmentOf,
+  checkedBase64,
+  checkedPicture,
+  dataUrlOf,
+  documentTextOf,
+  titleOf,
+} from "../neutral/attachments.ts";
 import { cacheIn, markFor } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
@@ -392,6 +399,6 @@ function unmarkedPart(part: Part, role: Message["role"]): object {
 
 function encodeFile({ source, name }: FilePart): object {
   if (source.kind === "url") return { type: "input_file", file_url: source.url };
-  if (source.mimeType === "text/plain") return { type: "input_text", text: documentTextOf(source) };
+  if (source.mimeType === "text/plain") return { type: "input_text", text: titleOf(name) + documentTextOf(source) };
   return { type: "input_file", filename: name ?? "document.pdf", file_data: dataUrlOf(source) };
 }

@@ -170,7 +170,8 @@ for (const [field, caller, body, kind] of sent)
       if (expected === undefined)
         assert.throws(encode, (error) => error instanceof Refusal && /is (audio|video), which/.test(error.message));
       else {
-        const [part] = encode();
+        const last = encode().at(-1);
+        const part = typeof last?.text === "string" ? { ...last, text: last.text.replace(/^a\.md:\n\n/, "") } : last;
         if (kind === "pdf" && upstream === "openai-chat" && part !== undefined)
           assert.equal((part.file as Json).file_data, data("application/pdf", pdf));
         else if (kind === "pdf" && upstream === "anthropic-messages") {
@@ -352,4 +353,33 @@ test("a request for images reaches the models that make them", () => {
   assert.deepEqual(wireOf(imageOnly, "openai-responses").tool_choice, { type: "image_generation" });
   assert.throws(() => wireOf(imageOnly, "anthropic-messages"), /modalities is not supported/);
   assert.throws(() => decoded("openai-chat", { messages: [question], modalities: ["text", "audio"] }), /modalities/);
+});
+
+test("a document's name reaches every upstream, in a message and in a tool's result", () => {
+  const document = (title: string, source: Json): Json => ({ type: "document", title, source });
+  const text = document("notes.md", { type: "text", media_type: "text/plain", data: "grüße" });
+  const paper = document("paper.pdf", { type: "base64", media_type: "application/pdf", data: pdf });
+  const upstreamName: Partial<Record<ConversationDialect, string>> = { gemini: "gemini-2.5-flash" };
+  const use = { type: "tool_use", id: "t", name: "read", input: {} };
+  const result = { type: "tool_result", tool_use_id: "t", content: [text, paper] };
+  const question = { role: "user", content: "x" };
+  for (const messages of [
+    [{ role: "user", content: [text, paper] }],
+    [question, { role: "assistant", content: [use] }, { role: "user", content: [result] }],
+  ])
+    for (const upstream of conversationDialects) {
+      const request = decoded("anthropic-messages", { max_tokens: 9, messages });
+      const target = targetOf(upstream, upstreamName[upstream] ?? "upstream-name");
+      const sent = codecs[upstream].encodeRequest(request, "whole", target).body.toString();
+      for (const name of ["notes.md", "paper.pdf"])
+        assert.equal(sent.split(name).length, 2, `${upstream}, ${name}: ${sent}`);
+    }
+});
+
+test("a text without a name is sent as it is", () => {
+  const source = { type: "text", media_type: "text/plain", data: "grüße" };
+  const request = decoded("anthropic-messages", claude({ type: "document", source }));
+  assert.deepEqual(wireOf(request, "openai-chat").messages, [
+    { role: "user", content: [{ type: "text", text: "grüße" }] },
+  ]);
 });
