@@ -163,6 +163,9 @@ const geminiEndings = row(
   "https://ai.google.dev/gemini-api/docs/latest-model",
 );
 
+/** The models of GPT-6 that refuse `none`. */
+const alwaysThinking: Row["traits"] = { efforts: ["low", "medium", "high", "xhigh", "max"], thinksAlways: true };
+
 /** Rules that OpenAI's models have at both of OpenAI's endpoints. */
 const openaiRows: readonly Row[] = [
   row(gpt, { thinking: "none" }, openaiChat, { to: 499 }),
@@ -175,8 +178,10 @@ const openaiRows: readonly Row[] = [
     { from: 500, to: 500 },
   ),
   row(reasoningGpt, { efforts: ["none", "low", "medium", "high"] }, openaiReasoning, { from: 501, to: 501 }),
-  row(reasoningGpt, { efforts: ["none", "low", "medium", "high", "xhigh"] }, openaiReasoning, { from: 502, to: 599 }),
-  row(reasoningGpt, { efforts: ["none", "low", "medium", "high", "xhigh", "max"] }, openaiReasoning, { from: 600 }),
+  row(reasoningGpt, { efforts: ["none", "low", "medium", "high", "xhigh"] }, openaiReasoning, { from: 502, to: 505 }),
+  row(reasoningGpt, { efforts: ["none", "low", "medium", "high", "xhigh", "max"] }, openaiReasoning, { from: 506 }),
+  row(/gpt-\d.*-astra/, alwaysThinking, "https://github.com/UKGovernmentBEIS/inspect_ai/pull/5254"),
+  row(/gpt-\d.*-sol/, alwaysThinking, openaiNewest, { from: 601 }),
   row(
     /gpt-\d.*-pro\b/,
     { efforts: ["medium", "high", "xhigh"], sampling: "none", thinksAlways: true },
@@ -195,6 +200,11 @@ export const modelRules: Partial<Record<UpstreamDialect, readonly Row[]>> = {
     row(/(?:^|\/)(?:gpt-3\.5-turbo-instruct|(?:davinci|babbage)-002)/, { completions: true }),
     ...openaiRows,
     row(reasoningGpt, { callsWhileReasoning: false }, openaiNewest, { from: 504 }),
+    row(
+      /gpt-\d.*-astra/,
+      { efforts: ["low", "medium", "high", "xhigh"] },
+      "https://github.com/genkit-ai/genkit/pull/6303",
+    ),
     row(
       /deepseek/,
       {

@@ -93,7 +93,17 @@ test("the effort is one that the model's family takes, and a model that nobody k
     ["openai-chat", "gpt-5-mini", "max", "high"],
     ["openai-chat", "gpt-5.1", "minimal", "low"],
     ["openai-chat", "gpt-5.4", "max", "xhigh"],
-    ["openai-chat", "gpt-6-astra", "max", "max"],
+    ["openai-chat", "gpt-5.6-sol", "max", "max"],
+    ["openai-responses", "gpt-5.6-luna", "max", "max"],
+    ["openai-responses", "gpt-5.6-luna", "none", "none"],
+    ["openai-chat", "gpt-6-astra", "max", "xhigh"],
+    ["openai-chat", "gpt-6-astra", "none", "low"],
+    ["openai-responses", "gpt-6-astra", "max", "max"],
+    ["openai-responses", "openai/gpt-6-astra", "none", "low"],
+    ["openai-responses", "gpt-6-sol", "none", "none"],
+    ["openai-responses", "gpt-6-luna", "none", "none"],
+    ["openai-responses", "gpt-6.1-sol", "none", "low"],
+    ["openai-responses", "gpt-6.1-terra", "none", "none"],
     ["openai-chat", "gpt-11", "minimal", "low"],
     ["openai-chat", "o3", "xhigh", "high"],
     ["openai-responses", "o4-mini", "none", "low"],
@@ -131,7 +141,9 @@ test("functions go without reasoning where chat completions of the model refuse 
   const effortOf = (model: string, fields: Json, more?: Partial<Target>) =>
     wireOf("anthropic-messages", "openai-chat", model, { ...toolsOf["anthropic-messages"], ...fields }, more)
       .reasoning_effort;
-  for (const model of ["gpt-5.4", "gpt-5.6-sol", "gpt-6-astra", "gpt-12"]) {
+  // It takes no functions there with any effort: https://github.com/genkit-ai/genkit/pull/6303
+  assert.equal(effortOf("gpt-6-astra", {}), undefined);
+  for (const model of ["gpt-5.4", "gpt-5.6-sol", "gpt-6-sol", "gpt-12"]) {
     assert.equal(effortOf(model, {}), "none", model);
     assert.equal(effortOf(model, { output_config: { effort: "high" } }), "none", model);
   }
