@@ -78,10 +78,9 @@ function withEffort(
 ): NeutralRequest {
   const { settings, tools } = request;
   const requested = requestedEffortOf(settings);
+  // Such a model refuses a wish for a summary, too: https://github.com/BerriAI/litellm/pull/38842
   if (traits.thinking === "none")
-    return requested === undefined
-      ? request
-      : { ...request, settings: without(settings, ["effort", "thinkingTokensMax"]) };
+    return { ...request, settings: without(settings, ["effort", "thinkingTokensMax", "thinkingShown"]) };
   const { efforts } = traits;
   const isApart =
     dialect === "openai-chat" &&

@@ -137,6 +137,20 @@ test("the effort is one that the model's family takes, and a model that nobody k
   assert.deepEqual(off("gpt-5.4"), { thinking: undefined, enable_thinking: undefined, reasoning_effort: "none" });
 });
 
+test("a model without reasoning is not asked for a summary of it", () => {
+  const shown: Record<ConversationDialect, Json> = {
+    "openai-chat": { reasoning: { enabled: true } },
+    "openai-responses": { reasoning: { summary: "auto" } },
+    "anthropic-messages": { thinking: { type: "adaptive", display: "summarized" } },
+    gemini: { generationConfig: { thinkingConfig: { includeThoughts: true } } },
+  };
+  for (const from of conversationDialects) {
+    const { reasoning, include } = wireOf(from, "openai-responses", "gpt-4.1", shown[from]);
+    assert.deepEqual([reasoning, include], [undefined, undefined], from);
+    assert.ok("summary" in (wireOf(from, "openai-responses", "gpt-5.4", shown[from]).reasoning as Json), from);
+  }
+});
+
 test("functions go without reasoning where chat completions of the model refuse both together", () => {
   const effortOf = (model: string, fields: Json, more?: Partial<Target>) =>
     wireOf("anthropic-messages", "openai-chat", model, { ...toolsOf["anthropic-messages"], ...fields }, more)
