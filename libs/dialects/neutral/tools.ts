@@ -90,10 +90,20 @@ function neutralNameOf(callerName: string, namespace: string | undefined): strin
   return /^[A-Za-z_]/.test(safe) ? safe : `_${safe}`.slice(0, nameLengthMax);
 }
 
-/** The arguments schema of free text in dialects without such tools. */
+/**
+ * The arguments schema of free text in dialects without such tools. Codex tells its models not to
+ * wrap a patch in JSON, which others read as forbidding the arguments.
+ * https://github.com/MetaFARS/codex-relay/pull/65
+ */
 export const textToolParameters = {
   type: "object",
-  properties: { input: { type: "string" } },
+  properties: {
+    input: {
+      type: "string",
+      description:
+        "The tool's whole input as plain text. A rule not to wrap it in JSON is about this text, not about the arguments around it.",
+    },
+  },
   required: ["input"],
   additionalProperties: false,
 };

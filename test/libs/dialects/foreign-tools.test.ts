@@ -397,3 +397,11 @@ test("images and documents in a chat caller's tool message reach every upstream"
   );
   assert.equal(messages[2]?.content, "The result is in the next message.");
 });
+
+test("other models learn that a rule against JSON is not about the arguments of a tool with free text", () => {
+  const tool = { type: "custom", name: "apply_patch", description: "Do not wrap the patch in JSON." };
+  const body = { model: "m", input: "Go", tools: [tool] };
+  const request = codecs["openai-responses"].decodeRequest({ body, framing: "whole" });
+  for (const upstream of ["openai-chat", "anthropic-messages", "gemini"] as const)
+    assert.match(JSON.stringify(wireOf(request, upstream).tools), /"input":\{[^}]*not about the arguments/, upstream);
+});

@@ -5,6 +5,7 @@ import { anthropicMessages } from "#dialects/anthropic-messages/codec.ts";
 import { Refusal } from "#dialects/neutral/field-support.ts";
 import { continueText } from "#dialects/neutral/history.ts";
 import type { Message, NeutralRequest, Part, Settings, TextPart, Tool } from "#dialects/neutral/neutral.ts";
+import { textToolParameters } from "#dialects/neutral/tools.ts";
 import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { structuredSchemaOf } from "#dialects/schema/anthropic.ts";
 import { messageQuestionOf } from "../../../../apps/simulator/dialects/anthropic-messages/request.ts";
@@ -632,12 +633,7 @@ test("tools and tool choice are encoded", () => {
     { name: "look", input_schema: look.parameters },
     {
       name: "free",
-      input_schema: {
-        type: "object",
-        properties: { input: { type: "string" } },
-        required: ["input"],
-        additionalProperties: false,
-      },
+      input_schema: textToolParameters,
     },
     { name: "bare", input_schema: { type: "object", properties: {}, additionalProperties: true } },
     {

@@ -7,6 +7,7 @@ import { countRequestSchema, generateRequestSchema } from "#dialects/gemini/sche
 import { statefulFieldIn } from "#dialects/gemini/stateless.ts";
 import { Refusal } from "#dialects/neutral/field-support.ts";
 import type { Message, NeutralRequest, Settings, Tool } from "#dialects/neutral/neutral.ts";
+import { textToolParameters } from "#dialects/neutral/tools.ts";
 import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { targetOf } from "../../../support/target.ts";
@@ -505,12 +506,7 @@ test("tools, tool choice and results are written in Google's format", () => {
     { name: "a", description: "d", parametersJsonSchema: { type: "object", properties: {} } },
     {
       name: "b",
-      parametersJsonSchema: {
-        type: "object",
-        properties: { input: { type: "string" } },
-        required: ["input"],
-        additionalProperties: false,
-      },
+      parametersJsonSchema: textToolParameters,
     },
     { name: "c" },
   ]);
