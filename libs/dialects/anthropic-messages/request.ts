@@ -22,7 +22,7 @@ import { efforts, type NeutralRequest, type Settings } from "../neutral/neutral.
 import { usualEffort } from "../neutral/reasoning.ts";
 import { anthropicTierRefusal, serviceTierIn } from "../neutral/service-tier.ts";
 import { stopsOf } from "../neutral/within-bounds.ts";
-import { structuredSchemaOf } from "../schema/anthropic.ts";
+import { type StrictBounds, strictBounds, structuredSchemaOf } from "../schema/anthropic.ts";
 import { dialect } from "./blocks.ts";
 import { boundCacheMarks } from "./cache.ts";
 import { decodeConversation, encodeConversation } from "./messages.ts";
@@ -161,11 +161,12 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
   const { sent: stops } = stopsOf(settings, dialect, target);
   const { traits } = target;
   const { system, messages, called } = encodeConversation(request, target);
-  const { tools, choice, forced } = encodeTools(request, called);
+  const bounds = strictBounds();
+  const { format, instruction } = formatOf(settings.format, traits, bounds);
+  const { tools, choice, forced } = encodeTools(request, called, bounds);
   const isContinued = messages.findLast(({ role }) => role !== "system")?.role === "assistant";
   const begunWithout = isContinued || isBegunWithoutThinking(messages);
   const thinking = thinkingOf(settings, { target, forced, begunWithout });
-  const { format, instruction } = formatOf(settings.format, traits);
   if (instruction !== undefined) system.push({ type: "text", text: instruction });
   boundCacheMarks([...tools, ...system, ...messages.flatMap(({ content }) => content)]);
   const body = {
@@ -192,10 +193,11 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
 function formatOf(
   requested: Settings["format"],
   { jsonSchemas }: ModelTraits,
+  bounds: StrictBounds,
 ): { format?: object; instruction?: string } {
   if (requested === undefined) return {};
   if (requested.value.kind === "json") return { instruction: formatInstructionOf(undefined) };
-  const schema = jsonSchemas ? structuredSchemaOf(requested.value.schema) : undefined;
+  const schema = jsonSchemas ? structuredSchemaOf(requested.value.schema, bounds) : undefined;
   return schema === undefined
     ? { instruction: formatInstructionOf(requested.value.schema) }
     : { format: { type: "json_schema", schema } };

@@ -19,7 +19,7 @@ import { refuse } from "../neutral/field-support.ts";
 import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral/neutral.ts";
 import { descriptionOf, namedTools, parametersOf, toolNameOf } from "../neutral/tools.ts";
 import { isDispensable } from "../neutral/vendor-tools.ts";
-import { structuredSchemaOf } from "../schema/anthropic.ts";
+import { type StrictBounds, structuredSchemaOf } from "../schema/anthropic.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
 import { cacheOf, type WireBlock } from "./cache.ts";
 import { clientToolOf } from "./client-tools.ts";
@@ -119,9 +119,14 @@ interface WireTools {
 
 /**
  * `called` names the tools called in the conversation; the format rejects a conversation with calls
- * and without tools. A choice among several tools is made by offering only those.
+ * and without tools. A choice among several tools is made by offering only those. The first tools
+ * within the bounds are strict.
  */
-export function encodeTools({ tools, toolChoice, settings }: NeutralRequest, called: Iterable<string>): WireTools {
+export function encodeTools(
+  { tools, toolChoice, settings }: NeutralRequest,
+  called: Iterable<string>,
+  bounds: StrictBounds,
+): WireTools {
   const { mode, only } = toolChoice ?? { mode: undefined, only: undefined };
   const chosen = new Set(only);
   const offered = only === undefined || mode === "none" ? tools : tools.filter(({ name }) => chosen.has(name));
@@ -132,14 +137,19 @@ export function encodeTools({ tools, toolChoice, settings }: NeutralRequest, cal
     return { tools: calledTools, choice: calledTools.length > 0 ? { type: "none" } : undefined, forced: false };
   }
   const forced = mode === "required";
-  return { tools: offered.map(encodeTool), choice: choiceOf(mode, forced, offered, only, settings), forced };
+  return {
+    tools: offered.map((tool) => encodeTool(tool, bounds)),
+    choice: choiceOf(mode, forced, offered, only, settings),
+    forced,
+  };
 }
 
-function encodeTool(tool: Tool): WireBlock {
+function encodeTool(tool: Tool, bounds: StrictBounds): WireBlock {
   const { name, strict, cache } = tool;
   const description = descriptionOf(tool);
   const { schema } = toolSchemaOf(tool, "anthropic-messages");
-  const structured = strict === true ? structuredSchemaOf(schema) : undefined;
+  const structured = strict === true && bounds.tools > 0 ? structuredSchemaOf(schema, bounds) : undefined;
+  if (structured !== undefined) bounds.tools--;
   return {
     name,
     description,

@@ -116,6 +116,13 @@ const efforts = ["output_config.effort", "reasoning_effort"];
 
 /** Refusals whose words tell the fields. The first match decides. */
 const wholeRefusals: readonly (readonly [words: RegExp, fields: readonly string[], isLasting: boolean])[] = [
+  // https://github.com/anthropics/anthropic-sdk-typescript/issues/885,
+  // https://github.com/genkit-ai/genkit/issues/5230, https://github.com/camel-ai/camel/pull/4171
+  [
+    /compiled grammar is too large|too complex for compilation|too many strict tools/i,
+    ["tools.strict", "tools.function.strict"],
+    true,
+  ],
   // https://github.com/open-webui/open-webui/issues/17922
   [/temperature[`'"]? and [`'"]?top_p[`'"]? cannot both/i, ["top_p"], false],
   [/penalty is not enabled/i, paths.filter((path) => /penalty$/i.test(path)), true],

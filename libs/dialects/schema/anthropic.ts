@@ -21,16 +21,25 @@ const plain = ["$ref", "type", "enum", "const", "required", "description", "titl
 const saying = ["$ref", "type", "enum", "const", "anyOf", "allOf", "properties"];
 /** Keywords without any effect on validation. */
 const idle = ["examples"];
-/** The most properties that may be left out, and the most with several types. */
-const optionalMax = 24;
-const unionsMax = 16;
+
+/**
+ * What the strict schemas of a request may have together: tools, properties that may be left out,
+ * and values of several types. https://github.com/camel-ai/camel/pull/4171
+ */
+export interface StrictBounds {
+  tools: number;
+  optional: number;
+  unions: number;
+}
+export const strictBounds = (): StrictBounds => ({ tools: 20, optional: 24, unions: 16 });
 
 /**
  * The schema within the vendor's subset: objects are closed, and bounds and patterns move into
- * descriptions, as in its client libraries. Undefined for a schema that cannot be expressed: a
- * recursive one, or one with objects whose members are not named.
+ * descriptions, as in its client libraries. Undefined for a schema that cannot be expressed (a
+ * recursive one, or one with objects whose members are not named) and for one that exceeds the rest
+ * of the request's bounds, which it takes its part of otherwise.
  */
-export function structuredSchemaOf(written: Schema): Schema | undefined {
+export function structuredSchemaOf(written: Schema, rest: StrictBounds): Schema | undefined {
   const root = readSchema(written, anthropicTarget);
   if (isRecursive(root)) return undefined;
   let isOpen = false;
@@ -67,7 +76,10 @@ export function structuredSchemaOf(written: Schema): Schema | undefined {
     return withNotes(kept, untold);
   };
   const schema = closed(root);
-  return isOpen || optional > optionalMax || unions > unionsMax ? undefined : schema;
+  if (isOpen || optional > rest.optional || unions > rest.unions) return undefined;
+  rest.optional -= optional;
+  rest.unions -= unions;
+  return schema;
 }
 
 /** True if a definition refers to itself, or a reference leaves the schema. */

@@ -7,7 +7,8 @@ import { continueText } from "#dialects/neutral/history.ts";
 import type { Message, NeutralRequest, Part, Settings, TextPart, Tool } from "#dialects/neutral/neutral.ts";
 import { textToolParameters } from "#dialects/neutral/tools.ts";
 import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
-import { structuredSchemaOf } from "#dialects/schema/anthropic.ts";
+import { strictBounds, structuredSchemaOf } from "#dialects/schema/anthropic.ts";
+import type { JsonObject } from "#wire/json/parse.ts";
 import { messageQuestionOf } from "../../../../apps/simulator/dialects/anthropic-messages/request.ts";
 import { targetOf } from "../../../support/target.ts";
 
@@ -710,6 +711,33 @@ test("a format is enforced if possible, otherwise it becomes an instruction", ()
   assert.match(String(format({ kind: "json" })[1]), /one JSON object and nothing else/);
 });
 
+test("strict tools and the format stay within the bounds of a request together", () => {
+  const nullable = { anyOf: [{ type: "string" }, { type: "null" }] };
+  const schemaOf = (values: number, optional = 0) => ({
+    type: "object",
+    properties: Object.fromEntries(
+      Array.from({ length: values + optional }, (_, at) => [`p${at}`, at < values ? nullable : { type: "string" }]),
+    ),
+    required: Array.from({ length: values }, (_, at) => `p${at}`),
+    additionalProperties: false,
+  });
+  const strictOf = (schemas: JsonObject[], format?: JsonObject) => {
+    const tools = schemas.map((parameters, at) => ({ ...look, name: `t${at}`, parameters, strict: true }));
+    const settings: Settings =
+      format === undefined ? {} : { format: { value: { kind: "schema", schema: format }, path: "f" } };
+    const { tools: sent, output_config: config } = encoded(withSettings(settings, { tools }));
+    return [(sent as Body[]).filter(({ strict }) => strict === true).map(({ name }) => name), config !== undefined];
+  };
+  const times = (count: number, schema: JsonObject) => Array.from({ length: count }, () => schema);
+  const names = (count: number) => Array.from({ length: count }, (_, at) => `t${at}`);
+  assert.deepEqual(strictOf(times(25, schemaOf(0))), [names(20), false]);
+  assert.deepEqual(strictOf(times(10, schemaOf(2))), [names(8), false]);
+  assert.deepEqual(strictOf(times(10, schemaOf(0, 5))), [names(4), false]);
+  // A large tool leaves the others strict, and the format comes first.
+  assert.deepEqual(strictOf([schemaOf(1), schemaOf(17), schemaOf(15), schemaOf(1)]), [["t0", "t2"], false]);
+  assert.deepEqual(strictOf([schemaOf(3), schemaOf(2)], schemaOf(14)), [["t1"], true]);
+});
+
 test("schemas are written in the vendor's subset, or not at all", () => {
   const node = { type: "object", properties: { next: { $ref: "#/$defs/node" } } };
   const cases: [Record<string, unknown>, unknown][] = [
@@ -742,7 +770,7 @@ test("schemas are written in the vendor's subset, or not at all", () => {
     ],
   ];
   for (const [schema, expected] of cases)
-    assert.deepEqual(structuredSchemaOf(schema), expected, JSON.stringify(schema));
+    assert.deepEqual(structuredSchemaOf(schema, strictBounds()), expected, JSON.stringify(schema));
 });
 
 test("tokens are counted for the conversation, without the fields that only affect its answer", () => {

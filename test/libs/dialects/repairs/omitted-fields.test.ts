@@ -646,6 +646,11 @@ test("the refused field is found in the errors of real upstreams", () => {
     // https://github.com/zyycn/codex-proxy-rs/issues/194
     ["Unknown parameter: 'input[2].status'.", ["input.status"], true],
     ["`temperature` and `top_p` cannot both be specified for this model. Please use only one.", ["top_p"], false],
+    ...[
+      "The compiled grammar is too large, which would cause performance issues. Simplify your tool schemas or reduce the number of strict tools.",
+      "Schema is too complex for compilation. Try reducing the number of tools or simplifying tool schemas.",
+      "Too many strict tools (25). The maximum number of strict tools supported is 20.",
+    ].map((message): [string, string[], boolean] => [message, ["tools.strict", "tools.function.strict"], true]),
     ["metadata.user_id: user_id appears to contain an email address", ["metadata.user_id"], false],
     [
       "Function tools with reasoning_effort are not supported for gpt-5.4 in /v1/chat/completions. Please use /v1/responses instead.",
