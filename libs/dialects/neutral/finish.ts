@@ -129,6 +129,10 @@ export function finishIn(reasons: readonly unknown[]): Finish | undefined {
   return undefined;
 }
 
+/** True if the reason means that the model made a call that can't be read. */
+export const isMalformedCall = (reason: unknown): reason is string =>
+  typeof reason === "string" && malformedCalls.has(wordOf(reason));
+
 /** True if the reason means that the answer failed; false for unknown reasons. */
 export const isFailure = (reason: unknown): reason is string =>
   typeof reason === "string" && failures.has(wordOf(reason));
@@ -145,7 +149,7 @@ export function endingFor(
 ): Finish | UpstreamError {
   const finish = finishOf(reason, called);
   if (finish !== undefined) return finish;
-  const isBroken = isFailure(reason) || malformedCalls.has(wordOf(reason));
+  const isBroken = isFailure(reason) || isMalformedCall(reason);
   if (isBroken || !hasContent) return stoppedBy(reason, explanation);
   return called ? "calls" : "stop";
 }

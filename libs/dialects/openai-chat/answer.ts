@@ -8,7 +8,15 @@ import { JsonProgress } from "#wire/json/progress.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { type CitedText, citedTextOf, openaiCitationOf, openaiCitationsIn, sourcesIn } from "../neutral/citations.ts";
-import { emptyAnswer, endingFor, endingWithCalls, isFailure, reasonIn, stoppedBy } from "../neutral/finish.ts";
+import {
+  emptyAnswer,
+  endingFor,
+  endingWithCalls,
+  isFailure,
+  isMalformedCall,
+  reasonIn,
+  stoppedBy,
+} from "../neutral/finish.ts";
 import {
   type Answer,
   type AnswerEvent,
@@ -51,9 +59,11 @@ export const finishNameOf = (finish: Finish, isLegacy: boolean) =>
  * https://openrouter.ai/docs/api/reference/errors-and-debugging
  */
 export function failureIn(choices: readonly JsonObject[]): UpstreamError | undefined {
-  for (const { error, finish_reason: reason } of choices) {
+  for (const { error, finish_reason: reason, native_finish_reason: vendors } of choices) {
     if (isPresent(error)) return upstreamErrorOf(error);
     if (isFailure(reason)) return stoppedBy(reason);
+    // OpenRouter's own reason is a stop: https://github.com/vellum-ai/vellum-assistant/pull/43134
+    if (isMalformedCall(vendors)) return stoppedBy(vendors);
   }
   return undefined;
 }

@@ -186,6 +186,20 @@ test("a malformed call fails an answer beside text too: an agent would take the 
     assert.match(streamed("openai-chat", "gemini", [google(reason)]).error?.message ?? "", new RegExp(reason));
 });
 
+test("so does the one that only the vendor's own reason tells, at OpenRouter", () => {
+  const reasons = { finish_reason: "stop", native_finish_reason: "MALFORMED_FUNCTION_CALL" };
+  const text = { choices: [{ index: 0, delta: { content: "x" } }] };
+  const body = { choices: [{ index: 0, message: { role: "assistant", content: "x" }, ...reasons }] };
+  for (const from of conversationDialects) {
+    const answer = whole(from, "openai-chat", body) as { error?: { message: string } };
+    assert.match(answer.error?.message ?? "", /MALFORMED_FUNCTION_CALL/, `${from}, whole`);
+    const events = [text, { choices: [{ index: 0, delta: {}, ...reasons }] }];
+    assert.match(streamed(from, "openai-chat", events).error?.message ?? "", /MALFORMED_FUNCTION_CALL/, from);
+  }
+  const good = { choices: [{ ...body.choices[0], native_finish_reason: "STOP" }] };
+  assert.equal((whole("openai-chat", "openai-chat", good) as { error?: object }).error, undefined);
+});
+
 /** A call with these arguments, whole and streamed, that ends with this reason. */
 const calling: Record<"openai-chat" | "anthropic-messages", (args: string, reason: string) => object[]> = {
   "openai-chat": (args, reason) => [
