@@ -13,6 +13,7 @@ import {
   withValues,
 } from "#wire/json/spans.ts";
 import { callIdRules, fitsText } from "../neutral/value-bounds.ts";
+import { shallowSchema } from "../schema/shallow.ts";
 
 /** Where a request may have cache marks; those that matter least come first. */
 const markedPlaces = [
@@ -210,6 +211,25 @@ function withCallIds(bytes: Buffer, rule: (typeof callIdRules)[keyof typeof call
   );
 }
 
+/** Stands for schemas of tools and of the answer that are too deep or too complex. */
+export const complexSchemas = "complex schemas";
+const schemaPaths = [
+  "tools.input_schema",
+  "tools.parameters",
+  "tools.function.parameters",
+  "tools.functionDeclarations.parametersJsonSchema",
+  "generationConfig.responseJsonSchema",
+].map((path) => path.split("."));
+
+function withShallowSchemas(bytes: Buffer): Buffer {
+  const shallow: Change = (member) => {
+    const schema = parsedObject(member) ?? {};
+    const changed = jsonBytesOf(shallowSchema(schema));
+    return changed.equals(jsonBytesOf(schema)) ? member : changed;
+  };
+  return schemaPaths.reduce((kept, path) => withMembersAt(kept, path, shallow), bytes);
+}
+
 /** The changes that are more than those of one member. */
 const namedChanges: ReadonlyMap<string, (bytes: Buffer) => Buffer> = new Map([
   [loneSurrogates, withoutLoneSurrogates],
@@ -218,6 +238,7 @@ const namedChanges: ReadonlyMap<string, (bytes: Buffer) => Buffer> = new Map([
   [spareCacheMarks, withoutSpareCacheMarks],
   [textLists, (bytes: Buffer) => withMembersAt(bytes, ["messages", "content"], oneTextOf)],
   [nullContents, inMessages(withText)],
+  [complexSchemas, withShallowSchemas],
   [reasoningBeside, inMessages(withReasoningInside)],
   ...(["nine", "upTo40", "upTo64", "plain"] as const).map(
     (name) => [callIds[name], (bytes: Buffer) => withCallIds(bytes, callIdRules[name])] as const,

@@ -8,6 +8,7 @@ import {
   betaPath,
   cacheMarks,
   callIds,
+  complexSchemas,
   loneSurrogates,
   nullContents,
   spareCacheMarks,
@@ -122,6 +123,14 @@ const wholeRefusals: readonly (readonly [words: RegExp, fields: readonly string[
     /compiled grammar is too large|too complex for compilation|too many strict tools/i,
     ["tools.strict", "tools.function.strict"],
     true,
+  ],
+  // https://github.com/google-gemini/gemini-cli/issues/5923,
+  // https://github.com/bethington/ghidra-mcp/issues/440,
+  // https://github.com/anomalyco/opencode/issues/25495, https://github.com/Avick3110/houseCARL/issues/730
+  [
+    /maximum (?:allowed )?nesting depth|schema depth exceeds|too many states for serving/i,
+    [complexSchemas, "tools.strict", "tools.function.strict"],
+    false,
   ],
   // https://github.com/open-webui/open-webui/issues/17922
   [/temperature[`'"]? and [`'"]?top_p[`'"]? cannot both/i, ["top_p"], false],

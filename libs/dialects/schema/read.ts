@@ -41,7 +41,9 @@ export const withItems = (schema: Schema): Schema =>
 const jsonTypes = ["string", "number", "integer", "boolean", "array", "object", "null"];
 
 /** How the value of a keyword is read. Other keywords are left out: no target knows them. */
-const keywords: Record<string, "schema" | "list" | "map" | "number" | "count" | "text" | "flag" | "value"> = {
+export const keywords: Readonly<
+  Record<string, "schema" | "list" | "map" | "number" | "count" | "text" | "flag" | "value">
+> = {
   ...keys("schema", "items not if then else contains propertyNames unevaluatedItems unevaluatedProperties"),
   ...keys("list", "anyOf oneOf allOf prefixItems"),
   ...keys("map", "properties patternProperties dependentSchemas"),

@@ -5,6 +5,7 @@ import { callIdRules, fitsText } from "#dialects/neutral/value-bounds.ts";
 import {
   cacheMarks,
   callIds,
+  complexSchemas,
   loneSurrogates,
   nullContents,
   reasoningBeside,
@@ -651,6 +652,16 @@ test("the refused field is found in the errors of real upstreams", () => {
       "Schema is too complex for compilation. Try reducing the number of tools or simplifying tool schemas.",
       "Too many strict tools (25). The maximum number of strict tools supported is 20.",
     ].map((message): [string, string[], boolean] => [message, ["tools.strict", "tools.function.strict"], true]),
+    ...[
+      "A FunctionDeclaration in the request exceeds the maximum allowed nesting depth.",
+      "The specified schema produces a constraint that has too many states for serving.",
+      "Invalid request: tools.function.parameters is not a valid moonshot flavored json schema, details: schema depth exceeds maximum limit of 10",
+      "[invalid_request_error] JSON schema exceeds the maximum nesting depth of 10 levels",
+    ].map((message): [string, string[], boolean] => [
+      message,
+      [complexSchemas, "tools.strict", "tools.function.strict"],
+      false,
+    ]),
     ["metadata.user_id: user_id appears to contain an email address", ["metadata.user_id"], false],
     [
       "Function tools with reasoning_effort are not supported for gpt-5.4 in /v1/chat/completions. Please use /v1/responses instead.",
@@ -782,4 +793,42 @@ test("reasoning beside the content becomes its first part, where an upstream tak
   ])
     assert.equal(without(`{"messages":[${message}]}`, reasoningBeside), `{"messages":[${expected}]}`);
   assert.ok(strictnessOf("https://api.mistral.ai/v1").omits.includes(reasoningBeside));
+});
+
+test("complex schemas keep four levels and no bounds; the rest stands in descriptions", () => {
+  const list = (items: object) => ({ type: "array", items });
+  const object = (inner: object) => ({ type: "object", properties: { a: inner }, required: ["a"] });
+  const count = { type: "integer", description: "How many", minimum: 1 };
+  const noted = { type: "integer", description: "How many\n\n{minimum: 1}" };
+  const cut = (inner: object) => ({
+    type: "object",
+    description: `{properties: ${JSON.stringify({ a: inner })}, required: ["a"]}`,
+  });
+  const cases: [schema: object, expected: object][] = [
+    [object(count), object(noted)],
+    [object(list(object(object(count)))), object(list(object(cut(count))))],
+    [
+      object(object(object(list({ type: "string" })))),
+      object(object(object({ type: "array", description: '{items: {"type":"string"}}', items: {} }))),
+    ],
+    [
+      { type: "object", properties: {}, $defs: { minimum: count }, additionalProperties: count },
+      { type: "object", properties: {}, $defs: { minimum: noted }, additionalProperties: noted },
+    ],
+    [{ anyOf: [count, { type: "null" }] }, { anyOf: [noted, { type: "null" }] }],
+  ];
+  for (const [schema, expected] of cases)
+    for (const bodyOf of [
+      (one: object) => ({ tools: [{ name: "f", input_schema: one }] }),
+      (one: object) => ({ tools: [{ type: "function", name: "f", parameters: one }] }),
+      (one: object) => ({ tools: [{ type: "function", function: { name: "f", parameters: one } }] }),
+      (one: object) => ({ tools: [{ functionDeclarations: [{ name: "f", parametersJsonSchema: one }] }] }),
+      (one: object) => ({ generationConfig: { responseJsonSchema: one } }),
+    ])
+      assert.deepEqual(
+        JSON.parse(without(JSON.stringify(bodyOf(schema)), complexSchemas)),
+        JSON.parse(JSON.stringify(bodyOf(expected))),
+      );
+  const simple = Buffer.from('{"tools":[{"name":"f","input_schema":{ "type" : "object","properties":{}}}]}');
+  assert.equal(withoutFields(simple, [complexSchemas]), simple);
 });
