@@ -257,6 +257,22 @@ test("a message that names another model is refused, and the session goes on", a
   await session.say("Hello");
 });
 
+test("a conversation whose input is transcribed names another model for that", async () => {
+  using session = await openSession(gateway, "voice");
+  await session.until("session.created");
+  const transcription = { model: "whisper-1" };
+  for (const more of [{}, { model: "voice" }]) {
+    session.send({
+      type: "session.update",
+      session: { type: "realtime", ...more, audio: { input: { transcription } } },
+    });
+    const updated = await session.next();
+    assert.equal(updated.type, "session.updated");
+    assert.equal(updated.session.model, "voice");
+    assert.deepEqual(updated.session.audio.input.transcription, transcription);
+  }
+});
+
 test("the upstream answers messages that are not valid", async () => {
   using session = await openSession(gateway, "voice");
   await session.until("session.created");
@@ -329,8 +345,11 @@ test("a transcription session names its model in its first message, and other wa
   assert.equal((await session.next()).type, "session.created");
   const updated = await session.next();
   assert.deepEqual([updated.type, updated.session.audio.input.transcription.model], ["session.updated", "voice"]);
-  session.send(update("other"));
-  assert.match((await session.next()).error.message, /model of a session cannot be changed/);
+  for (const more of [{}, { model: "voice" }, { type: "realtime" }]) {
+    const { type, session: settings } = update("other");
+    session.send({ type, session: { ...settings, ...more } });
+    assert.match((await session.next()).error.message, /model of a session cannot be changed/);
+  }
   session.send({ type: "input_audio_buffer.append", audio: Buffer.alloc(300).toString("base64") });
   session.send({ type: "input_audio_buffer.commit" });
   let event = await session.next();

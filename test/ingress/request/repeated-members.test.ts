@@ -122,16 +122,22 @@ assert.ok(openai !== undefined && gemini !== undefined);
 
 test("a session's messages that name a model name it once, in any spelling", () => {
   const update = (session: string) => Buffer.from(`{"type":"session.update","session":${session}}`);
-  refusedFor(openai.modelIn(update('{"model":"other","model":"m"}'), ["m"]), /'model' twice/);
-  refusedFor(openai.modelIn(update('{"mod\\u0065l":"other"}'), ["m"]), /cannot be changed/);
+  refusedFor(openai.modelIn(update('{"model":"other","model":"m"}'), { models: ["m"] }), /'model' twice/);
+  refusedFor(openai.modelIn(update('{"mod\\u0065l":"other"}'), { models: ["m"] }), /cannot be changed/);
   refusedFor(
-    openai.modelIn(Buffer.from('{"type":"x","type":"session.update","session":{"model":"other"}}'), ["m"]),
+    openai.modelIn(Buffer.from('{"type":"x","type":"session.update","session":{"model":"other"}}'), { models: ["m"] }),
     /'type' twice/,
   );
-  refusedFor(openai.modelIn(update(`{"model":"other"${" ".repeat(1 << 20)}}`), ["m"]), /1048576 bytes at most/);
-  const named = openai.modelIn(update('{"mod\\u0065l":"m"}'), ["m"]);
+  refusedFor(
+    openai.modelIn(update(`{"model":"other"${" ".repeat(1 << 20)}}`), { models: ["m"] }),
+    /1048576 bytes at most/,
+  );
+  const named = openai.modelIn(update('{"mod\\u0065l":"m"}'), { models: ["m"] });
   assert.ok(named !== undefined && !(named instanceof Refusal));
-  assert.equal(openai.modelIn(Buffer.from('{"type":"response.create","response":{"model":"x"}}'), ["m"]), undefined);
+  assert.equal(
+    openai.modelIn(Buffer.from('{"type":"response.create","response":{"model":"x"}}'), { models: ["m"] }),
+    undefined,
+  );
   refusedFor(gemini.openedWith(Buffer.from('{"setup":{"model":"a","model":"b"}}')), /'model' twice/);
   refusedFor(
     openai.openedWith(

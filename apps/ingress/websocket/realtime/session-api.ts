@@ -23,11 +23,8 @@ export interface SessionApi {
   openedBy(query: URLSearchParams, grant: Grant | undefined): Result<Opening> | undefined;
   /** The same for the caller's first message. */
   openedWith(message: Buffer): Result<Opening>;
-  /**
-   * Where a caller's message names the session's model, which is one of these. Refuses a message
-   * that names another.
-   */
-  modelIn(message: Buffer, models: readonly string[]): Result<Span> | undefined;
+  /** Where a caller's message names the session's model. Refuses a message that names another. */
+  modelIn(message: Buffer, session: SessionModel): Result<Span> | undefined;
   /**
    * The message that reports an error, from a response's body; undefined if the reason of the close
    * frame does.
@@ -38,6 +35,13 @@ export interface SessionApi {
 export interface Opening {
   model: string;
   body: Buffer;
+  /** The session's model is the one that transcribes. */
+  isTranscription?: true;
+}
+
+export interface SessionModel extends Pick<Opening, "isTranscription"> {
+  /** The names by which a message may name the model. */
+  models: readonly string[];
 }
 
 const transcriptionModel = transcriptionModelPath.join(".");
@@ -70,13 +74,20 @@ const openaiApi: SessionApi = {
     const kind = readAt(message, ["session", "type"]);
     const model = readAt(message, transcriptionModelPath);
     if (type === "session.update" && kind === "transcription" && typeof model === "string" && model !== "")
-      return openingOf(message, { model, body: jsonBytesOf({ model, transcription: message.toString() }) });
+      return openingOf(message, {
+        ...{ model, body: jsonBytesOf({ model, transcription: message.toString() }) },
+        isTranscription: true,
+      });
     return refusalOf(
       `The first message of a transcription session must be a session.update with the session.type transcription and a model in ${transcriptionModel}. Recordings are transcribed at POST /v1/audio/transcriptions.`,
       transcriptionModel,
     );
   },
-  modelIn(message, models) {
+  /**
+   * The model that transcribes a conversation's input is another one:
+   * https://developers.openai.com/api/reference/resources/realtime/client-events
+   */
+  modelIn(message, { models, isTranscription }) {
     const isLong = message.length > namedMessageBytesMax;
     // A name may be spelled with escapes.
     if (!isLong && !message.includes('"model"') && !message.includes("\\u")) return undefined;
@@ -85,9 +96,9 @@ const openaiApi: SessionApi = {
     if (isLong) return refusalOf(`A session.update may have ${namedMessageBytesMax} bytes at most.`);
     const read = readJson(message);
     if (read instanceof Refusal) return read;
-    const span = spanAt(message, ["session", "model"]) ?? spanAt(message, transcriptionModelPath);
-    if (span === undefined) return undefined;
-    if (models.some((model) => model === readSpan(message, span))) return span;
+    const paths = [["session", "model"], ...(isTranscription ? [transcriptionModelPath] : [])];
+    const spans = paths.flatMap((path) => spanAt(message, path) ?? []);
+    if (spans.every((span) => models.some((model) => model === readSpan(message, span)))) return spans.at(-1);
     return refusalOf(`The model of a session cannot be changed; it is ${JSON.stringify(models[0])}.`, "session.model");
   },
   errorMessageOf: (body) => jsonBytesOf(openaiErrorEventOf(parsedObject(Buffer.from(body))?.error as object)),

@@ -29,7 +29,7 @@ import {
   closeCodes,
   type MessageKind,
 } from "../caller-socket.ts";
-import { errorBodyOf, messageOf, type Opening, type SessionApi } from "./session-api.ts";
+import { errorBodyOf, messageOf, type Opening, type SessionApi, type SessionModel } from "./session-api.ts";
 import { InputQueue } from "./session-input.ts";
 
 const realtimeQueue = "realtime";
@@ -50,7 +50,7 @@ export class Session {
   readonly #format: SessionFormat;
   readonly #response: SocketResponse;
   /** The model and its fallbacks, one of which answers; undefined until the session has begun. */
-  #models: readonly string[] | undefined;
+  #model: SessionModel | undefined;
   #sentBytes = 0;
   #receivedBytes = 0;
   #receivedMessages = 0;
@@ -94,7 +94,7 @@ export class Session {
     const { sessionMs = config.sessionMs } = catalogue().groups.get(this.#request.caller.group) ?? {};
     if (now - this.#socket.openedAt >= sessionMs) this.#refuse(expired(sessionMs), closeCodes.goingAway);
     else if (now - this.#activeAt >= config.socketIdleMs) this.#refuse(idle, closeCodes.normal);
-    else if (this.#models === undefined && now - this.#socket.openedAt >= config.requestTimeoutMs)
+    else if (this.#model === undefined && now - this.#socket.openedAt >= config.requestTimeoutMs)
       this.#refuse(noOpening, closeCodes.policyViolation);
   }
 
@@ -110,7 +110,7 @@ export class Session {
   }
 
   #begin(opening: Result<Opening>): void {
-    const { model, body } = valueOrThrow(opening);
+    const { model, body, isTranscription } = valueOrThrow(opening);
     const { admission, generations } = this.#options;
     const { dialect } = this.#api;
     valueOrThrow(
@@ -128,7 +128,8 @@ export class Session {
         queue: realtimeQueue,
       }),
     );
-    this.#models = [model, ...valueOrThrow(admission.modelFor(this.#request, model)).fallbacks];
+    const models = [model, ...valueOrThrow(admission.modelFor(this.#request, model)).fallbacks];
+    this.#model = { models, ...(isTranscription && { isTranscription }) };
   }
 
   #receive(bytes: Buffer, kind: MessageKind): void {
@@ -140,12 +141,12 @@ export class Session {
     this.#receivedMessages++;
     this.#receivedBytes += bytes.length;
     this.#moved("up", this.#receivedBytes);
-    if (this.#models === undefined) {
+    if (this.#model === undefined) {
       if (bytes.length > openingBytesMax) this.#refuse(tooLarge(openingBytesMax), closeCodes.tooLarge);
       else this.#begin(this.#api.openedWith(bytes));
       return;
     }
-    const named = kind === "binary" ? undefined : this.#api.modelIn(bytes, this.#models);
+    const named = kind === "binary" ? undefined : this.#api.modelIn(bytes, this.#model);
     // A message that names another model is answered with an error, and the session goes on.
     if (named instanceof Refusal) this.#sendError(errorBodyOf(this.#api, named.failure, this.#request.id));
     else if (named === undefined) this.#input.add([{ kind, bytes }]);
