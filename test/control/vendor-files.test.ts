@@ -40,6 +40,19 @@ test("Anthropic's client uploads, lists, reads and deletes files", async () => {
   const listed: string[] = [];
   for await (const { id } of client.files.list({ limit: 2 })) listed.push(id);
   assert.deepEqual(listed, uploaded);
+  // As its releases before 1.0 page: https://docs.claude.com/en/api/files-list
+  for (const [query, place, hasMore] of [
+    [`before_id=${uploaded[2]}&limit=1`, [1], true],
+    [`before_id=${uploaded[2]}&limit=2`, [0, 1], false],
+    [`before_id=${uploaded[0]}`, [], false],
+    [`after_id=${uploaded[0]}&limit=1`, [1], true],
+  ] as const) {
+    const page = await client.get<{ data: { id: string }[]; first_id: string | null; has_more: boolean }>(
+      `/v1/files?${query}`,
+    );
+    const ids = place.map((at) => uploaded[at]);
+    assert.deepEqual([page.data.map(({ id }) => id), page.first_id, page.has_more], [ids, ids[0] ?? null, hasMore]);
+  }
   const [first = ""] = uploaded;
   assert.equal(await (await client.files.download(first)).text(), "c.txt");
   const other = anthropicOf(keys.other);

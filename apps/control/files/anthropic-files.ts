@@ -50,6 +50,7 @@ export function addAnthropicFileRoutes(server: FastifyInstance, { files, receive
       limit = String(listBounds.default),
       page,
       after_id: afterId,
+      before_id: beforeId,
       ids,
     } = request.query as Record<string, unknown>;
     if (!/^\d{1,4}$/.test(String(limit)) || Number(limit) < 1 || Number(limit) > listBounds.max)
@@ -65,19 +66,28 @@ export function addAnthropicFileRoutes(server: FastifyInstance, { files, receive
         ),
       };
     }
-    const last = page ?? afterId;
-    const after = last === undefined ? undefined : await find(request, String(last));
-    if (last !== undefined && after === undefined) return { failure: noFile(String(last)) };
-    const rows = await files.list(account, { limit: Number(limit), order: "desc", after });
-    return { value: listOf(rows, Number(limit)) };
+    const next = page ?? afterId;
+    const mark = next ?? beforeId;
+    const after = mark === undefined ? undefined : await find(request, String(mark));
+    if (mark !== undefined && after === undefined) return { failure: noFile(String(mark)) };
+    const order = next === mark ? "desc" : "asc";
+    return { value: listOf(await files.list(account, { limit: Number(limit), order, after }), Number(limit), order) };
   }
 }
 
-function listOf(rows: readonly FileRow[], limit: number) {
+/** A page before a file has the order of the others. */
+function listOf(rows: readonly FileRow[], limit: number, order: "asc" | "desc" = "desc") {
   const data = rows.slice(0, limit).map(fileOf);
+  if (order === "asc") data.reverse();
   const hasMore = rows.length > data.length;
   const last = data.at(-1)?.id ?? null;
-  return { data, has_more: hasMore, first_id: data[0]?.id ?? null, last_id: last, next_page: hasMore ? last : null };
+  return {
+    data,
+    has_more: hasMore,
+    first_id: data[0]?.id ?? null,
+    last_id: last,
+    next_page: hasMore && order === "desc" ? last : null,
+  };
 }
 
 const fileOf = (row: FileRow) => ({
