@@ -164,6 +164,58 @@ test("an upload goes on without a key, as Google's Python client sends it, and w
   assert.equal((await sendTo(address, "upload", 6, "g")).status, 404);
 });
 
+/** As `GoogleAIFileManager` of Google's older library for JavaScript sends a file. */
+const relatedOf = (metadata: string, ...files: string[]) =>
+  `${[
+    `--b\r\nContent-Type: application/json; charset=utf-8\r\n\r\n${metadata}`,
+    ...files.map((text) => `Content-Type: application/pdf\r\n\r\n${text}`),
+  ].join("\r\n--b\r\n")}\r\n--b--`;
+
+test("a file that comes with its metadata, or as it is, is uploaded in one request", async () => {
+  const upload = async (query: string, headers: Record<string, string>, body: string) => {
+    const response = await fetch(`${url}/upload/v1beta/files${query}`, {
+      ...{ method: "POST", body, headers: { "x-goog-api-key": keys.own, ...headers } },
+    });
+    const { file, error } = (await response.json()) as {
+      file?: { name: string; displayName: string; mimeType: string; sizeBytes: string; expirationTime: string };
+      error?: { message: string };
+    };
+    return { status: response.status, file, message: error?.message };
+  };
+  const related = { "content-type": "multipart/related; boundary=b" };
+  const multipart = { ...related, "x-goog-upload-protocol": "multipart" };
+  const bytes = "a\r\n--c\r\nb";
+  const named = '{"file":{"mimeType":"text/plain","displayName":"größe"}}';
+  for (const [query, headers, body, name, type] of [
+    ["", multipart, relatedOf(named, bytes), "größe", "text/plain"],
+    ["", multipart, relatedOf('{"file":{"display_name":"a"}}', bytes), "a", "application/pdf"],
+    ["?uploadType=multipart", related, relatedOf("{}", bytes), "file", "application/pdf"],
+    ["?uploadType=media", { "content-type": "text/x-script" }, bytes, "file", "text/x-script"],
+    ["", { "x-goog-upload-protocol": "raw", "x-goog-upload-file-name": "n" }, bytes, "n", "text/plain;charset=UTF-8"],
+  ] as const) {
+    const { status, file } = await upload(query, headers, body);
+    assert.deepEqual([status, file?.displayName, file?.mimeType], [200, name, type]);
+    assert.equal(file?.sizeBytes, String(bytes.length));
+    const content = await fetch(`${url}/v1beta/${file.name}:download?alt=media&key=${keys.own}`);
+    assert.equal(await content.text(), bytes);
+    assert.ok(Math.abs(Date.parse(file.expirationTime) - Date.now() - 48 * 3_600_000) < 60_000);
+  }
+  const stored = (await service.objects()).length;
+  for (const [query, headers, body, message] of [
+    ["", multipart, relatedOf(named), /no file/],
+    ["", multipart, relatedOf(named, bytes, bytes), /twice/],
+    ["", multipart, relatedOf('{"file":{"name":"files/x"}}', bytes), /name cannot be chosen/],
+    ["", multipart, relatedOf(`{"file":{"displayName":"${"a".repeat(9_000)}"}}`, bytes), /'metadata' is too long/],
+    ["", multipart, relatedOf(named, bytes).slice(0, -4), /not a whole form/],
+    ["?uploadType=resumable", { "content-type": "application/json" }, "{}", /does not exist/],
+  ] as const) {
+    const refused = await upload(query, headers, body);
+    assert.ok(refused.status >= 400 && refused.status < 500, `${message}: ${refused.status}`);
+    assert.match(refused.message ?? "", message);
+  }
+  assert.equal((await service.objects()).length, stored);
+});
+
 test("the address of an upload is good for this upload only, and for nobody without it", async () => {
   const address = new URL(await beginUpload(keys.own, 3));
   const ticket = address.searchParams.get("ticket") ?? "";

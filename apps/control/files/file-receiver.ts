@@ -9,9 +9,10 @@ import type { FileDetails, FileResult, FileStore, NewFile } from "./file-store.t
 
 /** A file in a field of a form. */
 type FormFileOptions = Pick<NewFile, "upload"> & { field: string };
-/** `createdAt` in epoch milliseconds: a life begins then. */
-type DetailsOf = (form: Form, arrived: Pick<ArrivingFile, "bytes" | "createdAt">) => FileResult<FileDetails>;
+type DetailsOf = (form: Form, arrived: Arrived) => FileResult<FileDetails>;
 type ArrivingFile = Extract<Awaited<ReturnType<FileStore["begin"]>>, { value: unknown }>["value"];
+/** `createdAt` in epoch milliseconds: a life begins then. */
+export type Arrived = Pick<ArrivingFile, "bytes" | "createdAt">;
 
 export class FileReceiver {
   readonly #files: FileStore;
@@ -34,10 +35,11 @@ export class FileReceiver {
     });
   }
 
-  /** A body that is a part of an upload, at this place. */
+  /** A body that is a file, or a part of an upload. */
   receiveBody(
     request: FastifyRequest,
-    { upload, place }: { upload: FileRow; place: number },
+    upload: FileRow | undefined,
+    detailsOf: (arrived: Arrived) => FileResult<FileDetails>,
   ): Promise<FileResult<FileRow>> {
     return this.#receive(request, upload, async (arriving) => {
       const { body, raw } = request;
@@ -48,8 +50,7 @@ export class FileReceiver {
         if (raw.complete) throw error;
         return { failure: brokenOff };
       }
-      const { expires_at } = upload;
-      return { value: { name: "", purpose: "", media_type: "", expires_at, place } };
+      return detailsOf(arriving);
     });
   }
 

@@ -1,18 +1,19 @@
 /**
- * Google's files: https://ai.google.dev/api/files. An upload is resumable: each of its requests has
- * the next bytes, which become a part of the file.
+ * Google's files: https://ai.google.dev/api/files. An upload is one request, or it is resumable:
+ * each of its requests has the next bytes, which become a part of the file.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
 import { camelOf } from "#dialects/gemini/names.ts";
-import { objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { geminiFileBytesMax, geminiFileSeconds } from "../bounds.ts";
 import type { FileRow } from "../database/tables.ts";
 import { mediaTypeOf, nameOf } from "../internal/form.ts";
 import { sendFailure } from "../internal/internal-server.ts";
 import { readJsonObject } from "../internal/json-body.ts";
-import { type FileResult, tooLarge, wrongOffset } from "./file-store.ts";
-import { type FileRoutesOptions, invalid, sendContent } from "./openai-files.ts";
+import type { Arrived } from "./file-receiver.ts";
+import { type FileDetails, type FileResult, tooLarge, type UploadDetails, wrongOffset } from "./file-store.ts";
+import { type FileRoutesOptions, invalid, noFileIn, sendContent } from "./openai-files.ts";
 
 const listBounds = { default: 10, max: 100 };
 
@@ -29,7 +30,8 @@ export function addGeminiFileRoutes(
 ): void {
   for (const version of ["v1", "v1beta"])
     server.post(`/gemini/upload/${version}/files`, async (request, reply) => {
-      const { command, id } = stepOf(request);
+      const { command, id, isWhole } = stepOf(request);
+      if (isWhole) return take(request, reply);
       if (command.includes("start")) return start(request, reply);
       const upload = await files.findUpload(request.claims.account, id);
       if (upload === undefined) return sendFailure(reply, noFile(id));
@@ -49,6 +51,23 @@ export function addGeminiFileRoutes(
     (await files.remove(claims.account, id)) ? {} : sendFailure(reply, noFile(id)),
   );
 
+  /**
+   * Takes a file that comes with its metadata, as from `GoogleAIFileManager`
+   * (https://github.com/google-gemini/generative-ai-js/blob/main/src/server/file-manager.ts), or as
+   * it is (https://discuss.ai.google.dev/t/how-to-upload-files-with-media-upload-in-rest-api/6904).
+   */
+  async function take(request: FastifyRequest, reply: FastifyReply) {
+    const { "content-type": type = "", "x-goog-upload-file-name": name } = request.headers;
+    const file = /^multipart\/related\b/i.test(type)
+      ? await receiver.receiveForm(request, { field: "file" }, ({ fields, file }, arrived) => {
+          if (file === undefined) return noFileIn("file");
+          const metadata = objectOf(camelOf(parsedObject(Buffer.from(fields.get("metadata") ?? ""))?.file));
+          return wholeOf(describedBy(metadata, metadata.mimeType ?? file.mediaType, name), arrived);
+        })
+      : await receiver.receiveBody(request, undefined, (arrived) => wholeOf(describedBy({}, type, name), arrived));
+    return "failure" in file ? sendFailure(reply, file.failure) : { file: fileOf(file.value, request) };
+  }
+
   async function start(request: FastifyRequest, reply: FastifyReply) {
     const { origin, keyHash } = request.claims;
     if (keyHash === undefined) return sendFailure(reply, beginsWithKey);
@@ -66,19 +85,16 @@ export function addGeminiFileRoutes(
     const read = await readJsonObject(request);
     if ("failure" in read) return read;
     const file = objectOf(camelOf(read.value.file));
-    if (file.name !== undefined) return invalid("A file's name cannot be chosen here.", "file.name");
+    const type = headers["x-goog-upload-header-content-type"] ?? file.mimeType;
+    const described = describedBy(file, type, headers["x-goog-upload-file-name"]);
+    if ("failure" in described) return described;
     const size = Number(headers["x-goog-upload-header-content-length"] ?? file.sizeBytes ?? Number.NaN);
     if (!(Number.isInteger(size) && size >= 0))
       return invalid("The size of the file must be announced.", "file.sizeBytes");
     if (size > geminiFileBytesMax) return { failure: tooLarge(geminiFileBytesMax) };
-    const type = headers["x-goog-upload-header-content-type"] ?? file.mimeType;
-    const name = textOf(file.displayName) ?? headers["x-goog-upload-file-name"];
     return files.beginUpload(
       { account: claims.account, key_id: claims.key },
-      {
-        ...{ name: nameOf(String(name ?? "")), purpose: "user_data", media_type: mediaTypeOf(String(type ?? "")) },
-        ...{ bytes: BigInt(size), life_seconds: geminiFileSeconds },
-      },
+      { ...described.value, bytes: BigInt(size), life_seconds: geminiFileSeconds },
     );
   }
 
@@ -94,7 +110,10 @@ export function addGeminiFileRoutes(
     const isRepeated = parts.some(({ place }) => place === offset);
     if (command.includes("upload") && !isRepeated) {
       if (offset !== present) return sendFailure(reply, wrongOffset(present));
-      const part = await receiver.receiveBody(request, { upload, place: offset });
+      const { expires_at } = upload;
+      const part = await receiver.receiveBody(request, upload, () => ({
+        value: { name: "", purpose: "", media_type: "", expires_at, place: offset },
+      }));
       if ("failure" in part) return sendFailure(reply, part.failure);
       parts.push(part.value);
     }
@@ -135,11 +154,34 @@ const { failure: beginsWithKey } = invalid(
   "x-goog-upload-command",
 );
 
-/** The step of a resumable upload that a request is. */
-function stepOf({ headers, query }: FastifyRequest): { command: string[]; offset: number; id: string } {
-  const { upload_id: id = "" } = query as { upload_id?: string };
+type Description = Pick<UploadDetails, "name" | "purpose" | "media_type">;
+
+/** `metadata` describes the file; so do its type and a name, which may be absent. */
+function describedBy(metadata: JsonObject, type: unknown, name: unknown): FileResult<Description> {
+  if (metadata.name !== undefined) return invalid("A file's name cannot be chosen here.", "file.name");
   return {
-    command: String(headers["x-goog-upload-command"] ?? "")
+    value: {
+      name: nameOf(String(textOf(metadata.displayName) ?? name ?? "")),
+      purpose: "user_data",
+      media_type: mediaTypeOf(String(type ?? "")),
+    },
+  };
+}
+
+/** A file that arrived in one request. */
+function wholeOf(described: FileResult<Description>, { bytes, createdAt }: Arrived): FileResult<FileDetails> {
+  if (bytes > geminiFileBytesMax) return { failure: tooLarge(geminiFileBytesMax) };
+  if ("failure" in described) return described;
+  return { value: { ...described.value, expires_at: new Date(createdAt + geminiFileSeconds * 1_000) } };
+}
+
+/** The step of an upload that a request is. */
+function stepOf({ headers, query }: FastifyRequest) {
+  const { upload_id: id = "", uploadType } = query as { upload_id?: string; uploadType?: string };
+  const { "x-goog-upload-command": command = "", "x-goog-upload-protocol": protocol = uploadType } = headers;
+  return {
+    isWhole: command === "" && id === "" && protocol !== "resumable",
+    command: String(command)
       .toLowerCase()
       .split(/\s*,\s*/),
     offset: Number(headers["x-goog-upload-offset"] ?? 0),

@@ -1,10 +1,14 @@
-/** Reads forms (multipart/form-data, RFC 7578) as they arrive, in bounded memory. */
+/**
+ * Reads forms (multipart/form-data, RFC 7578) as they arrive, in bounded memory, and uploads of
+ * Google's clients (multipart/related, RFC 2387).
+ */
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { Busboy } from "@fastify/busboy";
+import { Busboy, Dicer } from "@fastify/busboy";
 import type { FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
 import { faultMessageOf } from "#wire/json/bounds.ts";
+import { Collector } from "#wire/lines.ts";
 import { fileNameMax, formFieldBytesMax, formFieldsMax, mediaTypeMax } from "../bounds.ts";
 
 interface FormFile {
@@ -75,6 +79,8 @@ const notAForm: Failure = {
 
 function parserOf(contentType: string) {
   try {
+    const [, boundary] = /^multipart\/related\b.*;\s*boundary="?([^";]+)/i.exec(contentType) ?? [];
+    if (boundary !== undefined) return relatedParserOf(boundary);
     return new Busboy({
       headers: { "content-type": contentType },
       limits: { fields: formFieldsMax, fieldSize: formFieldBytesMax, headerPairs: 20, parts: 2 * formFieldsMax },
@@ -82,6 +88,27 @@ function parserOf(contentType: string) {
   } catch {
     return undefined;
   }
+}
+
+/** Its parts have no names: the first one is the field `metadata`, the next one `file`. */
+function relatedParserOf(boundary: string): Dicer {
+  const parser = new Dicer({ boundary, maxHeaderPairs: 20 });
+  let parts = 0;
+  parser.on("part", (part) => {
+    const isFile = parts++ > 0;
+    part.on("header", (headers: Record<string, string[]>) => {
+      if (isFile) parser.emit("file", "file", part, "", "binary", headers["content-type"]?.[0] ?? "");
+    });
+    if (isFile) return;
+    const metadata = new Collector(formFieldBytesMax);
+    part.on("error", () => undefined);
+    part.on("data", (bytes: Buffer) => metadata.add(bytes));
+    part.on("end", () => {
+      const bytes = metadata.take();
+      parser.emit("field", "metadata", String(bytes ?? ""), false, bytes === undefined);
+    });
+  });
+  return parser;
 }
 
 /** A media type as a header can have it. */
