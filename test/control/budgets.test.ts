@@ -8,6 +8,7 @@ import { LimitCounters, reservationOf } from "#access/rate-limits.ts";
 import { nanoOf } from "#ledger/money.ts";
 import { systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
+import { budgetSubjects } from "../../apps/control/ledger/budget-subjects.ts";
 import { BudgetReconciler, differenceOf } from "../../apps/control/ledger/budgets.ts";
 import { insertUsage } from "../../apps/control/ledger/insert.ts";
 import { connectTestRedis } from "../support/redis.ts";
@@ -38,6 +39,34 @@ test("a sum between two readings is no difference; outside of them the least cor
   assert.equal(differenceOf(5n, 5n, 5n), 0n);
   assert.equal(differenceOf(5n, 4n, 9n), -1n);
   assert.equal(differenceOf(5n, 12n, 9n), 3n);
+});
+
+test("an account and a tag have the budgets of all groups of their keys, the smallest of each period", async () => {
+  const keyspace = keyspaceOf("subjects");
+  const groups = new Map<string, object>([
+    [
+      "one",
+      {
+        accountLimits: { budgetPerDay: 2, budgetPerMonth: 5, generationsMax: 1 },
+        tagLimits: { s: { budgetPerDay: 3 } },
+      },
+    ],
+    ["other", { accountLimits: { budgetPerDay: 1 }, tagLimits: { s: { budgetPerDay: 4, budgetPerWeek: 5 } } }],
+    ["free", { accountLimits: { generationsMax: 1 } }],
+  ]);
+  for (const group of ["other", "one", "free", "other"]) {
+    const { hash, hint } = createKey();
+    const record = { id: `key_${hint}`, name: "n", group, hint, account: "acme", createdAt: 1 };
+    await addRecord(redis, keyspace, hash, record);
+  }
+  const subjects = await budgetSubjects(redis, keyspace, groups as never);
+  assert.deepEqual(
+    subjects.map(({ scope, name, limits }) => ({ scope, name, limits })).sort((a, b) => a.scope.localeCompare(b.scope)),
+    [
+      { scope: "account", name: "acme", limits: { budgetPerDay: 1, budgetPerMonth: 5 } },
+      { scope: "tag", name: "acme s", limits: { budgetPerDay: 3, budgetPerWeek: 5 } },
+    ],
+  );
 });
 
 test("a new budget begins with what the ledger has, and later differences are corrected and counted", async () => {

@@ -11,6 +11,7 @@ export interface BudgetSubject {
   name: string;
   /** Null for a group. */
   account: string | null;
+  /** Its budgets; the smallest one where the groups of its keys have several for a period. */
   limits: Limits;
 }
 
@@ -22,8 +23,14 @@ export async function budgetSubjects(
 ): Promise<BudgetSubject[]> {
   const subjects = new Map<string, BudgetSubject>();
   const add = (scope: BudgetSubject["scope"], name: string, account: string | null, limits: Limits | undefined) => {
-    if (limits !== undefined && limitsCount(limits, "money"))
-      subjects.set(`${scope} ${name}`, { scope, name, account, limits });
+    if (limits === undefined || !limitsCount(limits, "money")) return;
+    const budgets: Record<string, number> = { ...(subjects.get(`${scope} ${name}`)?.limits as object) };
+    for (const row of limitRows) {
+      const budget = limits[row.name];
+      if (row.period === undefined || budget === undefined) continue;
+      budgets[row.name] = Math.min(budget, budgets[row.name] ?? budget);
+    }
+    subjects.set(`${scope} ${name}`, { scope, name, account, limits: budgets });
   };
   for (const [name, group] of groups) add("group", name, null, group.limits);
   for (const { id, group: name, account, limits, revokedAt } of (await readRecords(redis, keyspace)).values()) {
