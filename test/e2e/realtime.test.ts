@@ -341,8 +341,11 @@ test("a transcription session names its model in its first message, and other wa
     session: { type: "transcription", audio: { input: { transcription: { model } } } },
   });
   using session = await BareSession.open(url, { headers });
+  const created = await session.next();
+  assert.deepEqual([created.type, created.session.type], ["session.created", "transcription"]);
+  const audio = Buffer.alloc(300).toString("base64");
+  session.send({ type: "input_audio_buffer.append", audio });
   session.send(update("voice"));
-  assert.equal((await session.next()).type, "session.created");
   const updated = await session.next();
   assert.deepEqual([updated.type, updated.session.audio.input.transcription.model], ["session.updated", "voice"]);
   for (const more of [{}, { model: "voice" }, { type: "realtime" }]) {
@@ -350,11 +353,11 @@ test("a transcription session names its model in its first message, and other wa
     session.send({ type, session: { ...settings, ...more } });
     assert.match((await session.next()).error.message, /model of a session cannot be changed/);
   }
-  session.send({ type: "input_audio_buffer.append", audio: Buffer.alloc(300).toString("base64") });
+  session.send({ type: "input_audio_buffer.append", audio });
   session.send({ type: "input_audio_buffer.commit" });
-  let event = await session.next();
-  while (event.type !== "conversation.item.input_audio_transcription.completed") event = await session.next();
-  assert.equal(event.transcript, "The simulator heard you.");
+  const completed = await session.until("conversation.item.input_audio_transcription.completed");
+  assert.equal(completed.transcript, "The simulator heard you.");
+  assert.equal(completed.usage.input_tokens, 8, "both recordings");
 
   for (const [address, first] of [
     [`${url}&model=voice`, undefined],
@@ -363,7 +366,7 @@ test("a transcription session names its model in its first message, and other wa
   ] as const) {
     using refused = await BareSession.open(address, { headers });
     if (first !== undefined) refused.send(first);
-    const { error } = await refused.next();
+    const { error } = await refused.until("error");
     assert.match(error.message, /session\.audio\.input\.transcription\.model.*POST \/v1\/audio\/transcriptions/);
     assert.equal((await refused.closed).code, 1008);
   }

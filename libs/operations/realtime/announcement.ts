@@ -1,4 +1,4 @@
-/** The message with which the gateway announces the end of a session to its caller. */
+/** The messages of sessions that the gateway itself sends to their callers. */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { jsonBytesOf } from "#wire/json/parse.ts";
 
@@ -18,9 +18,22 @@ export const announcementOf = (dialect: ConversationDialect, seconds: number) =>
         }),
   );
 
+const randomId = (prefix: string) => `${prefix}_${crypto.randomUUID().replaceAll("-", "")}`;
+
 /** https://platform.openai.com/docs/api-reference/realtime-server-events/error */
 export const openaiErrorEventOf = (error: object) => ({
   type: "error",
-  event_id: `event_${crypto.randomUUID().replaceAll("-", "")}`,
+  event_id: randomId("event"),
   error: { ...error, event_id: null },
 });
+
+/** https://platform.openai.com/docs/api-reference/realtime-server-events/session/created */
+export const transcriptionCreated = () =>
+  jsonBytesOf({
+    type: "session.created",
+    event_id: randomId("event"),
+    session: { type: "transcription", object: "realtime.transcription_session", id: randomId("sess") },
+  });
+
+/** Whether a message is, or begins as, the one with which OpenAI's sessions begin. */
+export const isCreated = (message: Buffer): boolean => message.includes('session.created"');

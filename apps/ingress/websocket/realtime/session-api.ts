@@ -4,7 +4,7 @@
  */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { profiles } from "#dialects/profiles.ts";
-import { openaiErrorEventOf } from "#operations/realtime/announcement.ts";
+import { openaiErrorEventOf, transcriptionCreated } from "#operations/realtime/announcement.ts";
 import { livePath, realtimePath, transcriptionModelPath } from "#operations/realtime/operation.ts";
 import { jsonBytesOf, parsedObject } from "#wire/json/parse.ts";
 import { objectSpansOf, readSpan, type Span } from "#wire/json/spans.ts";
@@ -21,7 +21,11 @@ export interface SessionApi {
    * it.
    */
   openedBy(query: URLSearchParams, grant: Grant | undefined): Result<Opening> | undefined;
-  /** The same for the caller's first message. */
+  /** The message that a caller gets before it sends that one; OpenAI's clients may wait for it. */
+  greeting?(): Buffer;
+  /** Whether this message may come before the one that names the model; it then waits for it. */
+  mayPrecede?(message: Buffer): boolean;
+  /** The same as `openedBy` for the caller's first message. */
   openedWith(message: Buffer): Result<Opening>;
   /** Where a caller's message names the session's model. Refuses a message that names another. */
   modelIn(message: Buffer, session: SessionModel): Result<Span> | undefined;
@@ -68,6 +72,12 @@ const openaiApi: SessionApi = {
       "model",
     );
   },
+  /**
+   * OpenAI's transcription sessions begin before they are told the model, and hear from then on:
+   * https://github.com/pipecat-ai/pipecat/blob/main/src/pipecat/services/openai/stt.py
+   */
+  greeting: transcriptionCreated,
+  mayPrecede: (message) => readAt(message, ["type"]) === "input_audio_buffer.append",
   /** A transcription session. */
   openedWith(message) {
     const type = readAt(message, ["type"]);

@@ -12,7 +12,7 @@ import { profiles } from "#dialects/profiles.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { plainDemandOf } from "#operations/demand.ts";
-import { announcementOf } from "#operations/realtime/announcement.ts";
+import { announcementOf, isCreated } from "#operations/realtime/announcement.ts";
 import { sessionMessageBytesMax } from "#relay/bounds.ts";
 import type { MessageChunk, SessionClose } from "#relay/session-messages.ts";
 import type { Admission } from "../../admission/admission.ts";
@@ -57,6 +57,8 @@ export class Session {
   #activeAt: number;
   /** A message that waits for the end of another. */
   #announcement: Buffer | undefined;
+  /** The greeting was sent; whether the upstream's first message repeats it. */
+  #greeted: { isRepeated: boolean | undefined } | undefined;
   #isStopping = false;
   #isOver = false;
 
@@ -83,6 +85,10 @@ export class Session {
     this.#guarded(() => {
       const opening = api.openedBy(new URLSearchParams(request.url.split("?", 2)[1] ?? ""), request.grant);
       if (opening !== undefined) this.#begin(opening);
+      else if (api.greeting !== undefined) {
+        this.#greeted = { isRepeated: undefined };
+        this.#socket.sendOwn(api.greeting());
+      }
     });
   }
 
@@ -143,6 +149,7 @@ export class Session {
     this.#moved("up", this.#receivedBytes);
     if (this.#model === undefined) {
       if (bytes.length > openingBytesMax) this.#refuse(tooLarge(openingBytesMax), closeCodes.tooLarge);
+      else if (this.#api.mayPrecede?.(bytes)) this.#input.add([{ kind, bytes }]);
       else this.#begin(this.#api.openedWith(bytes));
       return;
     }
@@ -166,11 +173,21 @@ export class Session {
   }
 
   #deliver({ kind, bytes, isLast }: MessageChunk): void {
+    if (this.#isGreeting(bytes, isLast)) return;
     this.#sentBytes += bytes.length;
     this.#socket.send(bytes, () => undefined, { binary: kind === "binary", fin: isLast });
     if (!isLast) return;
     this.#moved("down", this.#sentBytes);
     this.#announce();
+  }
+
+  /** Whether these bytes belong to a greeting that the caller already has. */
+  #isGreeting(bytes: Buffer, isLast: boolean): boolean {
+    const greeted = this.#greeted;
+    if (greeted === undefined) return false;
+    greeted.isRepeated ??= isCreated(bytes);
+    if (isLast) this.#greeted = undefined;
+    return greeted.isRepeated;
   }
 
   #moved(direction: "up" | "down", bytes: number): void {
