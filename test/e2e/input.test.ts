@@ -357,6 +357,8 @@ test("HTTP/1.0 is answered", async () => {
   const { status, body } = await exchange(gateway.url, `GET /v1/models HTTP/1.0\r\n${authorization}\r\n`);
   assert.equal(status, 200);
   assert.equal(JSON.parse(body).data[0].id, "sim");
+  const post = chatHead(`${json}Content-Length: 2\r\nExpect: 100-continue\r\n`).replace("HTTP/1.1", "HTTP/1.0");
+  assert.equal((await exchange(gateway.url, `${post}{}`)).status, 400, "without an interim response");
 });
 
 const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);

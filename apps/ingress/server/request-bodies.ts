@@ -152,7 +152,8 @@ export class RequestBodies {
 
   #receive(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): RequestPayload {
     const body = request.isStreamed ? this.#passed(request, payload) : this.#admit(request, reply, payload);
-    if (request.headers.expect !== undefined) reply.raw.writeContinue();
+    // https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
+    if (request.headers.expect !== undefined && request.raw.httpVersion !== "1.0") reply.raw.writeContinue();
     if (!request.raw.complete && !reply.raw.closed) {
       request.upload = { body, isFollowed: false };
       if (this.#begun.push(request) === 1) setImmediate(this.#followBegun);
