@@ -1,7 +1,7 @@
 /**
  * Tells ingresses the usage of each key through Redis. A key is read from the totals a moment after
- * its records were stored, and all keys with usage of this month at start and whenever Redis came
- * back empty.
+ * its records were stored, those with usage of this week or month at start, and all keys whenever
+ * Redis came back empty.
  */
 
 import { sql } from "kysely";
@@ -43,7 +43,10 @@ export class KeyUsagePublisher {
    * Keys with records since they were last published. Its size is bounded by the number of keys.
    */
   #changed = new Set<string>();
-  /** The cost of a key before this month, which hardly ever changes. */
+  /**
+   * The cost of a key before this month, as of this hour: records of earlier months are rare, but
+   * come late from answers and batches that began in one.
+   */
   #past = new Map<string, bigint>();
   #pastOf = 0;
   #isComplete = false;
@@ -73,7 +76,8 @@ export class KeyUsagePublisher {
   async #run(): Promise<boolean> {
     const { redis, keyspace, clock } = this.#options;
     if (redis.status !== "ready") return false;
-    if (!this.#isComplete || (await redis.exists(keyspace.keyUsage)) === 0) await this.#markAll();
+    const isEmpty = (await redis.exists(keyspace.keyUsage)) === 0;
+    if (!this.#isComplete || isEmpty) await this.#markAll(isEmpty ? 0 : recentOf(clock.epoch()));
     const keyIds = [...this.#changed].slice(0, keyUsageBatchMax);
     if (keyIds.length === 0) return true;
     for (const id of keyIds) this.#changed.delete(id);
@@ -86,11 +90,10 @@ export class KeyUsagePublisher {
     }
   }
 
-  async #markAll(): Promise<void> {
+  /** Marks the keys with usage since this time. */
+  async #markAll(since: number): Promise<void> {
     const { rows } = await sql<{ key_id: string }>`
-      select distinct key_id from usage_days where day >= ${new Date(periodStartsOf(this.#options.clock.epoch()).month)}`.execute(
-      this.#options.database,
-    );
+      select distinct key_id from usage_days where day >= ${new Date(since)}`.execute(this.#options.database);
     this.changed(rows.map(({ key_id }) => key_id));
     this.#isComplete = true;
   }
@@ -98,7 +101,7 @@ export class KeyUsagePublisher {
   async #publish(keyIds: readonly string[], now: number): Promise<void> {
     const { database, redis, keyspace } = this.#options;
     const starts = periodStartsOf(now);
-    const past = await this.#pastCostsOf(keyIds, starts.month);
+    const past = await this.#pastCostsOf(keyIds, now);
     const sums = (["day", "week", "month"] as const).flatMap((period) =>
       Object.keys(sumColumns).map(
         (column) =>
@@ -107,17 +110,19 @@ export class KeyUsagePublisher {
     );
     const { rows } = await sql<Row>`
       select key_id, ${sql.join(sums)} from usage_days
-      where key_id = any(${[...keyIds]}::text[]) and day >= ${new Date(Math.min(starts.week, starts.month))}
+      where key_id = any(${[...keyIds]}::text[]) and day >= ${new Date(recentOf(now))}
       group by key_id`.execute(database);
-    if (rows.length === 0) return;
-    const values = rows.flatMap((row) => [row.key_id, JSON.stringify(usageOf(row, past.get(row.key_id) ?? 0n, now))]);
+    const recent = new Map(rows.map((row) => [row.key_id, row]));
+    const values = keyIds.flatMap((id) => [id, JSON.stringify(usageOf(recent.get(id), past.get(id) ?? 0n, now))]);
     await redis.hset(keyspace.keyUsage, ...values);
   }
 
   /** The cost of each key before this month. */
-  async #pastCostsOf(keyIds: readonly string[], month: number): Promise<Map<string, bigint>> {
-    if (this.#pastOf !== month || this.#past.size > pastCostsMax) this.#past = new Map();
-    this.#pastOf = month;
+  async #pastCostsOf(keyIds: readonly string[], now: number): Promise<Map<string, bigint>> {
+    const { month } = periodStartsOf(now);
+    const hour = Math.floor(now / 3_600_000);
+    if (this.#pastOf !== hour || this.#past.size > pastCostsMax) this.#past = new Map();
+    this.#pastOf = hour;
     const missing = keyIds.filter((id) => !this.#past.has(id));
     if (missing.length > 0) {
       const { rows } = await sql<{ key_id: string; cost: bigint }>`
@@ -132,11 +137,18 @@ export class KeyUsagePublisher {
   }
 }
 
-function usageOf(row: Row, past: bigint, now: number): KeyUsage {
+/** When the week or the month began, whichever began first. */
+function recentOf(now: number): number {
+  const { week, month } = periodStartsOf(now);
+  return Math.min(week, month);
+}
+
+/** `row` is undefined for a key without recent usage. */
+function usageOf(row: Row | undefined, past: bigint, now: number): KeyUsage {
   const sumsOf = (period: Period) =>
     Object.fromEntries(
       (Object.entries(sumColumns) as [SumColumn, keyof UsageSums][]).map(([column, name]) => {
-        const value = row[`${period}_${column}`];
+        const value = row?.[`${period}_${column}`] ?? 0n;
         return [name, name === "cost" ? String(value) : Number(value)];
       }),
     ) as UsageSums;
@@ -145,6 +157,6 @@ function usageOf(row: Row, past: bigint, now: number): KeyUsage {
     day: sumsOf("day"),
     week: sumsOf("week"),
     month: sumsOf("month"),
-    total: String(past + row.month_cost),
+    total: String(past + (row?.month_cost ?? 0n)),
   };
 }
