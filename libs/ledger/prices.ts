@@ -223,16 +223,16 @@ function chosenPricesOf(
       (highest, other) => (highest && highest.aboveInputTokens > other.aboveInputTokens ? highest : other),
       undefined,
     );
-  const chosen: SinglePrices = Object.assign({}, prices, ...periods, tier);
-  const { outputPerMillion } = chosen;
-  const isTimed = (units?.audioSeconds ?? 0) > 0 && chosen.perAudioSecond !== undefined;
-  const inputPerMillion = isTimed ? 0 : chosen.inputPerMillion;
   const imagePrice =
     images &&
     prices.images.find(
       ({ size = images.size, quality = images.quality }) => size === images.size && quality === images.quality,
     );
-  const output = imagePrice === undefined ? outputPerMillion : 0;
+  const bySize = imagePrice && { outputPerMillion: 0, imageOutputPerMillion: 0 };
+  const chosen: SinglePrices = Object.assign({}, prices, ...periods, tier, bySize);
+  const { outputPerMillion: output } = chosen;
+  const isTimed = (units?.audioSeconds ?? 0) > 0 && chosen.perAudioSecond !== undefined;
+  const inputPerMillion = isTimed ? 0 : chosen.inputPerMillion;
   return {
     input: nanoOf(inputPerMillion),
     cacheRead: nanoOf(chosen.cachedInputPerMillion ?? inputPerMillion),
@@ -254,7 +254,7 @@ function chosenPricesOf(
     ...(units !== undefined && {
       units: Object.fromEntries(
         (Object.keys(units) as UnitKind[]).map((kind) => {
-          const amount = unitPriceOf[kind](chosen, output);
+          const amount = unitPriceOf[kind](chosen);
           return [kind, amount === undefined ? null : nanoOf(amount)];
         }),
       ),
@@ -268,18 +268,14 @@ function chosenPricesOf(
  */
 const hourRatio = 2 / 1.25;
 
-/**
- * The price of each unit, in the catalogue's currency; undefined if it is unknown. `output` is the
- * price of output tokens, which images may replace.
- */
-const unitPriceOf: Record<UnitKind, (prices: SinglePrices, output: number) => number | undefined> = {
+/** The price of each unit, in the catalogue's currency; undefined if it is unknown. */
+const unitPriceOf: Record<UnitKind, (prices: SinglePrices) => number | undefined> = {
   cacheWrite1hTokens: ({ cacheWrite1hPerMillion: own, cacheWritePerMillion: short, inputPerMillion }) =>
     own ?? (short === undefined ? inputPerMillion : short * hourRatio),
   cachedAudioTokens: ({ cachedAudioPerMillion: own, cachedInputPerMillion: cached, inputPerMillion }) =>
     own ?? cached ?? inputPerMillion,
   imageInputTokens: ({ imageInputPerMillion: own, inputPerMillion }) => own ?? inputPerMillion,
-  imageOutputTokens: ({ imageOutputPerMillion: own, outputPerMillion }, output) =>
-    output === outputPerMillion ? (own ?? output) : output,
+  imageOutputTokens: ({ imageOutputPerMillion: own, outputPerMillion }) => own ?? outputPerMillion,
   webSearches: ({ perWebSearch }) => perWebSearch,
   mapSearches: ({ perMapSearch }) => perMapSearch,
   fileSearches: ({ perFileSearch }) => perFileSearch,

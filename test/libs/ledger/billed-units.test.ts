@@ -594,6 +594,12 @@ const cases: [name: string, prices: Prices, usage: Usage | undefined, cost: stri
     "0.0285",
   ],
   [
+    "an image with a price of its own costs no tokens besides, also where those of text are free",
+    pricesOf({ inputPerMillion: 5, outputPerMillion: 0, imageOutputPerMillion: 30, images: [{ price: 0.04 }] }),
+    images({ input_tokens: 100, output_tokens: 1_000, total_tokens: 1_100 }),
+    "0.0405",
+  ],
+  [
     "seconds of audio",
     pricesOf({ inputPerMillion: 4, perAudioSecond: 0.0001 }),
     audioUsageOf({ type: "duration", seconds: 60 }),
