@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -58,6 +58,18 @@ test("a second process cannot open the embedded database, and says who has it", 
   await first[Symbol.asyncDispose]();
   const again = await openDatabase({ url: undefined, directory: embedded });
   await again[Symbol.asyncDispose]();
+});
+
+test("an embedded database that is damaged is a startup error that says what to do", async () => {
+  const embedded = await embeddedDirectory(join(directory, "damaged"));
+  const data = join(embedded, "data");
+  await writeFile(join(data, "global", "pg_control"), Buffer.alloc(8_192));
+  await assert.rejects(openDatabase({ url: undefined, directory: embedded }), (error: Error) => {
+    assert.ok(error instanceof StartupFault);
+    assert.match(error.message, /^the embedded database in .+\/data cannot be opened \(.+\)\. If a power cut/);
+    assert.ok(!error.message.includes("\n"));
+    return true;
+  });
 });
 
 test("a database that is away or refuses is a startup error in one line, without the password", async () => {

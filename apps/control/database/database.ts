@@ -71,6 +71,11 @@ async function openLocal(directory: string, opened: AsyncDisposableStack): Promi
       `process ${lock.pid} already uses the embedded database in ${directory}; stop it first (several processes at once need DATABASE_URL)`,
     );
   opened.defer(lock.release);
-  const pglite = await openEmbedded(join(directory, "data"));
+  const data = join(directory, "data");
+  const pglite = await openEmbedded(data).catch((error: Error) => {
+    throw new StartupFault(
+      `the embedded database in ${data} cannot be opened (${error.message.split("\n", 1)[0]}). If a power cut or a full disk damaged it: move that directory away, start again, and import your last export (npx sluice db import --replace; docs/backup.md). Without one, the keys that Redis has go on`,
+    );
+  });
   return new Kysely<Tables>({ dialect: new PGliteDialect({ pglite }) });
 }
