@@ -4,17 +4,11 @@ import fc from "fast-check";
 import { jsonOf, parseExact, parseJson } from "#wire/json/parse.ts";
 
 test("ASCII, non-ASCII and large texts parse alike", () => {
-  const text = fc.oneof(
-    fc.string({ unit: "binary-ascii" }),
-    fc.string({ unit: "binary" }),
-    fc.constant("x".repeat(2 << 20)),
-    fc.constant("ÿ".repeat(1 << 20)),
-  );
-  fc.assert(
-    fc.property(text, (content) => {
-      assert.deepEqual(parseJson(Buffer.from(JSON.stringify({ content }))), { content: content.toWellFormed() });
-    }),
-  );
+  const parsesAlike = (content: string) =>
+    assert.deepEqual(parseJson(Buffer.from(JSON.stringify({ content }))), { content: content.toWellFormed() });
+  fc.assert(fc.property(fc.oneof(fc.string({ unit: "binary-ascii" }), fc.string({ unit: "binary" })), parsesAlike));
+  parsesAlike("x".repeat(2 << 20));
+  parsesAlike("ÿ".repeat(1 << 20));
   assert.throws(() => parseJson(Buffer.from('{"content":')), SyntaxError);
 });
 
