@@ -31,9 +31,10 @@ export interface IdentityProvider extends AsyncDisposable {
 const base64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
 
 const newKeys = () => generateKeyPairSync("rsa", { modulusLength: 2048 });
+/** Every provider's keys, and those that it forges tokens with. Making a pair takes long. */
+const [own, foreign] = [newKeys(), newKeys()];
 
 export async function startIdentityProvider(person: Person): Promise<IdentityProvider> {
-  const own = newKeys();
   const codes = new Map<string, { nonce: string | null; challenge: string | null }>();
   const sign = (claims: object) => {
     const text = `${base64({ alg: provider.algorithm, kid: "one" })}.${base64(claims)}`;
@@ -43,7 +44,7 @@ export async function startIdentityProvider(person: Person): Promise<IdentityPro
       return `${text}.${createHmac("sha256", own.publicKey.export({ type: "spki", format: "pem" }))
         .update(text)
         .digest("base64url")}`;
-    const { privateKey } = provider.forges ? newKeys() : own;
+    const { privateKey } = provider.forges ? foreign : own;
     return `${text}.${createSign("sha256").update(text).sign(privateKey, "base64url")}`;
   };
   const server = await startScriptedUpstream((response, { path, body }) => {
