@@ -92,21 +92,24 @@ const placeOf = (value: unknown) => (Number.isSafeInteger(value) ? Math.max(0, v
 
 /** The members of an answer in Google's format with these citations. */
 export function groundingOf({ citations, places }: CitedText): JsonObject {
-  const uris = [...new Set(citations.map(({ url }) => url))];
-  const segments = new Map<string, { segment: object; groundingChunkIndices: number[] }>();
-  for (const { url, start, end } of citations) {
+  const pages = new Map<string, { index: number; title: string | undefined }>();
+  const segments = new Map<string, { segment: object; indices: Set<number> }>();
+  for (const { url, title, start, end } of citations) {
+    const page = pages.get(url) ?? { index: pages.size, title };
+    page.title ??= title;
+    pages.set(url, page);
     const segment = { startIndex: places.bytesAt(start), endIndex: places.bytesAt(end) };
     const key = `${segment.startIndex} ${segment.endIndex}`;
-    const support = segments.get(key) ?? { segment, groundingChunkIndices: [] };
-    const index = uris.indexOf(url);
-    if (!support.groundingChunkIndices.includes(index)) support.groundingChunkIndices.push(index);
+    const support = segments.get(key) ?? { segment, indices: new Set() };
+    support.indices.add(page.index);
     segments.set(key, support);
   }
   return {
-    groundingChunks: uris.map((uri) => ({
-      web: { uri, title: citations.find(({ url, title }) => url === uri && title !== undefined)?.title },
+    groundingChunks: [...pages].map(([uri, { title }]) => ({ web: { uri, title } })),
+    groundingSupports: [...segments.values()].map(({ segment, indices }) => ({
+      segment,
+      groundingChunkIndices: [...indices],
     })),
-    groundingSupports: [...segments.values()],
   };
 }
 
