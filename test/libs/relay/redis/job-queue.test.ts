@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
 import { setTimeout } from "node:timers/promises";
 import { Queue, Worker } from "bullmq";
+import { wakeMs } from "#relay/bounds.ts";
 import { jobIdOf, type QueuedJob } from "#relay/job.ts";
 import type { JobQueue, JobSlot, JobWorker } from "#relay/ports.ts";
 import { openJobQueue } from "#relay/redis/job-queue.ts";
@@ -447,6 +448,9 @@ for (const size of [1, 2])
 test("a worker in reserve sleeps while others take the jobs, and soon takes one that nobody takes", async (t) => {
   const takenBy = { primary: 0, reserve: 0 };
   let isReady = true;
+  let queuedAt = 0;
+  /** For how long the jobs waited that the worker in reserve took. */
+  const leftMs: number[] = [];
   const open = (name: keyof typeof takenBy) =>
     workerOf({
       name: "chat",
@@ -457,6 +461,7 @@ test("a worker in reserve sleeps while others take the jobs, and soon takes one 
       refreshShare: async () => {},
       take(slot) {
         takenBy[name]++;
+        if (name === "reserve") leftMs.push(performance.now() - queuedAt);
         slot.dispatched();
         slot.release();
       },
@@ -468,11 +473,15 @@ test("a worker in reserve sleeps while others take the jobs, and soon takes one 
   });
   for (const worker of workers) worker.start();
   for (let count = 1; count <= 20; count++) {
+    queuedAt = performance.now();
     const queued = queue.add(jobOf(`gen_primary${count}`), never);
     await until("it is taken", () => takenBy.primary + takenBy.reserve === count);
     queue.taken(queued);
   }
-  assert.deepEqual(takenBy, { primary: 20, reserve: 0 });
+  // On a busy machine a worker may leave one for as long as one in reserve waits.
+  for (const ms of leftMs) assert.ok(ms >= wakeMs, `it took a job after ${ms} ms`);
+  assert.ok(takenBy.primary > takenBy.reserve);
+  const { primary, reserve } = takenBy;
   // Its blocked fetch still takes the marker, as that of a frozen process would.
   isReady = false;
   for (let count = 1; count <= 5; count++) {
@@ -480,11 +489,11 @@ test("a worker in reserve sleeps while others take the jobs, and soon takes one 
     await within(
       1_000,
       "the worker in reserve takes it",
-      () => takenBy.reserve === count,
+      () => takenBy.reserve === reserve + count,
       () => redis.ping(),
     );
   }
-  assert.equal(takenBy.primary, 20, "a worker that is not ready takes none, also when it is woken");
+  assert.equal(takenBy.primary, primary, "a worker that is not ready takes none, also when it is woken");
 });
 
 test("the same attempt added twice is one job", async () => {
