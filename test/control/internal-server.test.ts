@@ -105,7 +105,9 @@ onPostgres("names and contents of files are in no log, whatever fails", async (d
       body,
     );
   const end = '\r\n--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nuser_data\r\n--b--\r\n';
-  assert.equal((await upload(form(end))).statusCode, 500);
+  const refused = await upload(form(end));
+  assert.equal(refused.statusCode, 503);
+  assert.equal(refused.json().message, "The file could not be stored; send it again in a moment.");
   assert.equal((await upload(form(""))).statusCode, 400);
   assert.equal((await upload(form(end), "nobody")).statusCode, 500);
   const text = lines.join("");

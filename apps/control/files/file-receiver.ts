@@ -30,7 +30,7 @@ export class FileReceiver {
     detailsOf: DetailsOf,
   ): Promise<FileResult<FileRow>> {
     return this.#receive(request, upload, async (arriving) => {
-      const form = await readForm(request, field, (source) => arriving.write(source));
+      const form = await readForm(request, field, (source) => arriving.receive(source));
       return "failure" in form ? form : detailsOf(form, arriving);
     });
   }
@@ -44,7 +44,7 @@ export class FileReceiver {
     return this.#receive(request, upload, async (arriving) => {
       const { body, raw } = request;
       try {
-        const failure = body instanceof Readable ? await arriving.write(body) : undefined;
+        const failure = body instanceof Readable ? await arriving.receive(body) : undefined;
         if (failure !== undefined) return { failure };
       } catch (error) {
         if (raw.complete) throw error;

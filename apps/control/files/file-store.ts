@@ -400,6 +400,29 @@ class ArrivingFile {
     }
   }
 
+  /**
+   * The same for the bytes of a caller, who is told of a fault of the store, as of a full disk, in
+   * general words. Rejects when the source fails.
+   */
+  async receive(source: AsyncIterable<Uint8Array>): Promise<Failure | undefined> {
+    let isBroken = false;
+    async function* followed() {
+      try {
+        yield* source;
+      } catch (error) {
+        isBroken = true;
+        throw error;
+      }
+    }
+    try {
+      return await this.write(followed());
+    } catch (error) {
+      if (isBroken) throw error;
+      this.#options.log.error({ err: error }, "a file that a caller sent could not be stored");
+      return notStored;
+    }
+  }
+
   /** Why the file does not arrive any more; undefined if it does. */
   async #end(): Promise<Failure | undefined> {
     const { id, upload } = this.#row;
@@ -550,6 +573,11 @@ export const wrongOffset = (present: number): Failure => ({
 });
 
 const uploadEnded: Failure = { code: "not_found", message: "The upload has ended." };
+
+const notStored: Failure = {
+  code: "unavailable",
+  message: "The file could not be stored; send it again in a moment.",
+};
 
 const tooSlow: Failure = {
   code: "request_timeout",
