@@ -207,6 +207,7 @@ test("a file that comes with its metadata, or as it is, is uploaded in one reque
     ["", multipart, relatedOf('{"file":{"name":"files/x"}}', bytes), /name cannot be chosen/],
     ["", multipart, relatedOf(`{"file":{"displayName":"${"a".repeat(9_000)}"}}`, bytes), /'metadata' is too long/],
     ["", multipart, relatedOf(named, bytes).slice(0, -4), /not a whole form/],
+    ["", multipart, relatedOf(named, bytes).slice(0, relatedOf(named).length + 8), /not a whole form/],
     ["?uploadType=resumable", { "content-type": "application/json" }, "{}", /does not exist/],
   ] as const) {
     const refused = await upload(query, headers, body);

@@ -96,12 +96,13 @@ function relatedParserOf(boundary: string): Dicer {
   let parts = 0;
   parser.on("part", (part) => {
     const isFile = parts++ > 0;
+    // A body may break off before the header of a part, whose stream has no other listener then.
+    part.on("error", () => undefined);
     part.on("header", (headers: Record<string, string[]>) => {
       if (isFile) parser.emit("file", "file", part, "", "binary", headers["content-type"]?.[0] ?? "");
     });
     if (isFile) return;
     const metadata = new Collector(formFieldBytesMax);
-    part.on("error", () => undefined);
     part.on("data", (bytes: Buffer) => metadata.add(bytes));
     part.on("end", () => {
       const bytes = metadata.take();
