@@ -33,8 +33,8 @@ export function openaiCitationsIn(annotations: unknown): Citation[] {
         end_index: end,
       } = objectOf(annotation.url_citation ?? annotation);
       // Servers that know no place write zeros: https://openrouter.ai/docs/features/web-search
-      const isPlace = Number.isSafeInteger(start) && Number.isSafeInteger(end) && Number(start) < Number(end);
-      return citationOf(url, title, content, isPlace ? { start: Number(start), end: Number(end) } : undefined);
+      const span = { start: placeOf(start), end: placeOf(end) };
+      return citationOf(url, title, content, span.start < span.end ? span : undefined);
     });
 }
 
@@ -183,16 +183,36 @@ export function citedTextOf(blocks: readonly Block[]): CitedText {
   return text;
 }
 
+/** A part of a text in which code points and bytes differ, and where it begins. */
+interface WideText {
+  points: number;
+  bytes: number;
+  text: string;
+}
+
+/** So many characters are counted for a place. */
+const wideLengthMax = 512;
+
 /**
  * Places in a growing text, in code points and in bytes of UTF-8. Keeps only the parts in which
- * they differ.
+ * they differ, which are short: an answer may have thousands of places.
  */
 export class TextPlaces {
   points = 0;
   bytes = 0;
-  readonly #wide: { points: number; bytes: number; text: string }[] = [];
+  readonly #wide: WideText[] = [];
 
   add(text: string): void {
+    for (let at = 0; at < text.length; ) {
+      const end = at + wideLengthMax;
+      const isPair = (text.charCodeAt(end - 1) & 0xfc00) === 0xd800;
+      const part = text.slice(at, isPair ? end + 1 : end);
+      this.#add(part);
+      at += part.length;
+    }
+  }
+
+  #add(text: string): void {
     const bytes = Buffer.byteLength(text);
     const isWide = bytes !== text.length;
     if (isWide) this.#wide.push({ points: this.points, bytes: this.bytes, text });
@@ -201,18 +221,29 @@ export class TextPlaces {
   }
 
   bytesAt(points: number): number {
-    const part = this.#wide.findLast((wide) => wide.points <= points);
+    const part = this.#lastUpTo("points", points);
     if (part === undefined) return points;
     const own = [...part.text].slice(0, points - part.points);
     return part.bytes + Buffer.byteLength(own.join("")) + (points - part.points - own.length);
   }
 
   pointsAt(bytes: number): number {
-    const part = this.#wide.findLast((wide) => wide.bytes <= bytes);
+    const part = this.#lastUpTo("bytes", bytes);
     if (part === undefined) return bytes;
     const all = Buffer.from(part.text);
     const own = all.subarray(0, bytes - part.bytes);
     return part.points + codePointsIn(own.toString()) + (bytes - part.bytes - own.length);
+  }
+
+  /** The last part that begins at this place or before it. */
+  #lastUpTo(unit: "points" | "bytes", place: number): WideText | undefined {
+    let [low, high] = [0, this.#wide.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#wide[middle] as WideText)[unit] <= place) low = middle + 1;
+      else high = middle;
+    }
+    return this.#wide[low - 1];
   }
 }
 

@@ -11,6 +11,7 @@ import { wholeOf } from "#operations/answer/exchange.ts";
 import { type JsonObject, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { SseReader } from "#wire/sse.ts";
 import { targetOf } from "../../support/target.ts";
+import { workMsOf } from "../../support/time.ts";
 
 const contextOf = (framing: "whole" | "sse"): AnswerContext => ({
   id: "a",
@@ -378,9 +379,56 @@ test("a citation of another vendor does not go back to Anthropic, and its own do
   ]);
 });
 
+test("a place before the text is none", () => {
+  for (const place of [
+    { start_index: -1, end_index: 3 },
+    { start_index: -5, end_index: -2 },
+    { start_index: "0", end_index: 1.5 },
+  ])
+    for (const caller of conversationDialects) {
+      if (caller === "openai-chat" || caller === "anthropic-messages") continue;
+      const { whole: body } = chatOf(
+        { annotations: [{ type: "url_citation", url_citation: { url, ...place } }] },
+        {},
+        {
+          about,
+        },
+      );
+      const [[, , words] = []] = readOf[caller](whole(caller, "openai-chat", body));
+      assert.equal(words, place.end_index === 3 ? text.slice(0, 3) : text);
+    }
+});
+
+test("time is linear in the length of a text and the number of its citations", async () => {
+  const [length, count] = [100_000, 4_000];
+  const long = "天".repeat(length);
+  const many = Array.from({ length: count }, (_, place) => ({
+    type: "url_citation",
+    url_citation: { url: `${url}${place}`, start_index: place * 20, end_index: place * 20 + 5 },
+  }));
+  const supports = many.map((_, place) => ({
+    segment: { startIndex: place * 60, endIndex: place * 60 + 15 },
+    groundingChunkIndices: [place],
+  }));
+  const pages = many.map(({ url_citation: { url: uri } }) => ({ web: { uri } }));
+  const metadata = { groundingChunks: pages, groundingSupports: supports };
+  const ms = await workMsOf(() => {
+    const chat = { choices: [{ message: { content: long, annotations: many }, finish_reason: "stop" }] };
+    assert.equal(readOf.gemini(whole("gemini", "openai-chat", chat)).length, count);
+    const google = candidate({ finishReason: "STOP", groundingMetadata: metadata }, { text: long });
+    assert.equal(listOf(whole("openai-chat", "gemini", google).choices).length, 1);
+    const events = Array.from({ length: length / 5 }, () => candidate({}, { text: "天天天天天" }));
+    const end = candidate({ finishReason: "STOP", groundingMetadata: metadata }, { text: "" });
+    assert.ok(streamed("openai-chat", "gemini", [...events, end]).length > 0);
+  });
+  assert.ok(ms < 5_000, `${ms} ms`);
+});
+
 test("places in a text are the same in code points and in bytes", () => {
   fc.assert(
-    fc.property(fc.array(fc.string({ unit: "grapheme", maxLength: 6 })), (chunks) => {
+    fc.property(fc.array(fc.string({ unit: "grapheme", maxLength: 6 })), fc.constantFrom(1, 300), (some, times) => {
+      // The last chunk is longer than the parts that are kept.
+      const chunks = [...some, `${some.at(-1) ?? ""}🦊`.repeat(times)];
       const places = new TextPlaces();
       for (const one of chunks) places.add(one);
       const points = [...chunks.join("")];
