@@ -218,6 +218,8 @@ interface WrittenBlock {
   isBegun: boolean;
   /** Some of its content is written. */
   filled: boolean;
+  /** The citations that came before its text. */
+  citations: Citation[];
 }
 
 export class MessagesEncoder implements StreamEncoder {
@@ -257,7 +259,7 @@ export class MessagesEncoder implements StreamEncoder {
       case "block": {
         const { block } = event;
         const thinking = this.#showPending();
-        this.#open = { start: block, isBegun: false, filled: false };
+        this.#open = { start: block, isBegun: false, filled: false, citations: [] };
         if (block.kind === "image")
           return (
             thinking +
@@ -274,7 +276,7 @@ export class MessagesEncoder implements StreamEncoder {
       case "delta":
         return event.text === "" ? "" : this.#delta(event.text);
       case "citation":
-        return this.#cite(event.citation);
+        return this.#open === undefined ? "" : this.#cite(this.#open, event.citation);
       case "signature":
         return this.#sign(event.signature);
       case "block-end":
@@ -293,7 +295,11 @@ export class MessagesEncoder implements StreamEncoder {
     switch (open.start.kind) {
       case "text":
       case "refusal":
-        return this.#begin({ type: "text", text: "" }) + this.#chunk("text_delta", "text", text);
+        return (
+          this.#begin({ type: "text", text: "" }) +
+          this.#chunk("text_delta", "text", text) +
+          (open.citations.length === 0 ? "" : this.#citeEarly(open))
+        );
       case "reasoning":
         return this.#begin(thinkingStart) + this.#chunk("thinking_delta", "thinking", text);
       case "call":
@@ -305,9 +311,19 @@ export class MessagesEncoder implements StreamEncoder {
     }
   }
 
-  /** A block without text is not written. */
-  #cite(citation: Citation): string {
-    if (this.#open?.isBegun !== true) return "";
+  /** A block begins with text, which citations may precede; one without text is not written. */
+  #citeEarly(open: WrittenBlock): string {
+    return open.citations
+      .splice(0)
+      .map((citation) => this.#cite(open, citation))
+      .join("");
+  }
+
+  #cite(open: WrittenBlock, citation: Citation): string {
+    if (!open.isBegun) {
+      open.citations.push(citation);
+      return "";
+    }
     const delta = { type: "citations_delta", citation: anthropicCitationOf(citation) };
     return eventText("content_block_delta", { index: this.#index, delta });
   }
@@ -335,7 +351,7 @@ export class MessagesEncoder implements StreamEncoder {
     const signature = this.#pendingSignature;
     if (signature === undefined) return "";
     this.#pendingSignature = undefined;
-    this.#open = { start: { kind: "reasoning" }, isBegun: false, filled: false };
+    this.#open = { start: { kind: "reasoning" }, isBegun: false, filled: false, citations: [] };
     return (
       this.#begin(thinkingStart) +
       this.#chunk(

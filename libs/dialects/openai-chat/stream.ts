@@ -97,7 +97,7 @@ export class ChatDecoder extends EventDecoder {
   }
 
   protected override finish(): void {
-    if (this.#sources !== undefined && !this.#isCited) this.#cite(sourcesIn(this.#sources));
+    this.#citeSources();
     this.#signLast();
     this.#blocks.endAll();
     this.#signRest();
@@ -158,7 +158,13 @@ export class ChatDecoder extends EventDecoder {
     if (input !== "" && !call.isEmpty) this.#blocks.add(block, input);
   }
 
+  /** The sources of the whole answer, at the end of its text. */
+  #citeSources(): void {
+    if (this.#sources !== undefined && !this.#isCited) this.#cite(sourcesIn(this.#sources));
+  }
+
   #begin(call: StreamedCall, delta: JsonObject): MadeCall {
+    this.#citeSources();
     this.#signLast();
     this.#signRest();
     const start = { kind: "call" as const, id: call.ownId, name: call.name };

@@ -379,6 +379,37 @@ test("a citation of another vendor does not go back to Anthropic, and its own do
   ]);
 });
 
+test("citations before the text of their block, and sources before a call, are in a stream, too", () => {
+  const block = (index: number, content_block: object, ...deltas: object[]) => [
+    { type: "content_block_start", index, content_block },
+    ...deltas.map((delta) => ({ type: "content_block_delta", index, delta })),
+    { type: "content_block_stop", index },
+  ];
+  const claude = [
+    { type: "message_start", message: {} },
+    ...block(
+      0,
+      { type: "text", text: "" },
+      { type: "citations_delta", citation: claudeCitation },
+      { type: "text_delta", text },
+    ),
+    { type: "message_delta", delta: { stop_reason: "end_turn" } },
+    { type: "message_stop" },
+  ];
+  const call = { index: 0, id: "c", function: { name: "f", arguments: "{}" } };
+  const calling = [
+    chunk({ content: text }, null, { citations: [url] }),
+    chunk({ tool_calls: [call] }),
+    chunk({}, "tool_calls", { citations: [url] }),
+  ];
+  for (const caller of conversationDialects) {
+    const read = (to: ConversationDialect, events: object[]) =>
+      readOf[caller](assembled[caller](streamed(caller, to, events))).map(([page, , words]) => [page, words]);
+    assert.deepEqual(read("anthropic-messages", claude), [[url, text]], caller);
+    assert.deepEqual(read("openai-chat", calling), [[url, text]], caller);
+  }
+});
+
 test("a place before the text is none", () => {
   for (const place of [
     { start_index: -1, end_index: 3 },
