@@ -129,6 +129,8 @@ export class ResumedDecoder extends WrappedDecoder {
    * repeat it.
    */
   #space: string;
+  /** The code points of the block that this stream continues, and does not know. */
+  #unknownPoints: number;
   #mode: ResumeMode;
   repeatedParts = 0;
 
@@ -137,6 +139,7 @@ export class ResumedDecoder extends WrappedDecoder {
     this.#answer = answer;
     this.#mode = mode;
     this.#block = mode === "repeat" ? -1 : answer.blocks.length;
+    this.#unknownPoints = mode === "continue" ? [...(answer.text ?? "")].length : 0;
     this.#space = mode === "continue" ? (/\s*$/.exec(answer.text ?? "")?.[0] ?? "") : "";
   }
 
@@ -153,7 +156,8 @@ export class ResumedDecoder extends WrappedDecoder {
   #newIn(event: ContentEvent): AnswerEvent | undefined {
     switch (this.#mode) {
       case "first":
-        return event.kind === "delta" && this.#space !== "" ? this.#withoutSpace(event.text) : event;
+        if (event.kind === "delta" && this.#space !== "") return this.#withoutSpace(event.text);
+        return this.#unknownPoints > 0 ? this.#placed(event) : event;
       case "continue":
         return this.#continued(event);
       case "repeat":
@@ -236,6 +240,16 @@ export class ResumedDecoder extends WrappedDecoder {
     this.#space = "";
     let from = 0;
     while (from < space.length && text[from] === space[from]) from++;
+    this.#unknownPoints -= from;
     return { kind: "delta", text: text.slice(from) };
+  }
+
+  /** A citation counts from the beginning of its block, of which the stream has the rest. */
+  #placed(event: ContentEvent): ContentEvent {
+    const before = this.#unknownPoints;
+    if (event.kind === "block-end") this.#unknownPoints = 0;
+    if (event.kind !== "citation" || event.citation.span === undefined) return event;
+    const { start, end } = event.citation.span;
+    return { ...event, citation: { ...event.citation, span: { start: before + start, end: before + end } } };
   }
 }

@@ -10,7 +10,7 @@ import { type ConversationDialect, conversationDialects } from "#dialects/dialec
 import { consistent } from "#dialects/neutral/consistent.ts";
 import { type AnswerEvent, foldedOf } from "#dialects/neutral/neutral.ts";
 import { toolNameOf } from "#dialects/neutral/tools.ts";
-import { ResumedAnswer, ResumedDecoder, resumed } from "#dialects/relay/resumed.ts";
+import { ResumedAnswer, ResumedDecoder, resumed, resumedText } from "#dialects/relay/resumed.ts";
 import { SseReader } from "#wire/sse.ts";
 
 type SentEvent = Exclude<AnswerEvent, { kind: "error" }>;
@@ -146,3 +146,31 @@ for (const dialect of conversationDialects)
     }
     for (const name of ["text", "thinking"]) assert.ok(wentOn.includes(name), name);
   });
+
+test("a citation of a continued text is about the same words of the whole text", () => {
+  const sse = (event: object) => `data: ${JSON.stringify(event)}\n\n`;
+  const chunk = (delta: object, reason: string | null = null) =>
+    sse({ choices: [{ index: 0, delta, finish_reason: reason }] });
+  const span = { start_index: 3, end_index: 7 };
+  const url_citation = { url: "https://a.example", title: "", ...span };
+  for (const [begun, rest, place] of [
+    ["Über 🦊 is", " a blue fox", 9],
+    ["Über 🦊 is ", " a blue fox", 9],
+    ["Über 🦊 is ", "a blue fox", 10],
+  ] as const) {
+    const context = contextOf("openai-responses");
+    const answer = resumedText(beginningOf(codecs["openai-responses"], context), begun);
+    const decoder = new ResumedDecoder(answer, codecs["openai-chat"].streamDecoder(), "continue");
+    const sent =
+      chunk({ content: rest }) + chunk({ annotations: [{ type: "url_citation", url_citation }] }) + chunk({}, "stop");
+    let written = "";
+    for (const event of new SseReader(10_000).push(Buffer.from(sent)))
+      for (const read of decoder.push(event)) if (read.kind !== "error") written += answer.push(read);
+    for (const read of decoder.end()) if (read.kind !== "error") written += answer.push(read);
+    const [, annotation] = /"annotation":(\{.*?\})/.exec(written) ?? [];
+    assert.deepEqual(JSON.parse(annotation ?? "null"), {
+      ...{ type: "url_citation", ...url_citation },
+      ...{ start_index: place + span.start_index, end_index: place + span.end_index },
+    });
+  }
+});
