@@ -116,8 +116,10 @@ const damaged = /Bad file format reading the append only file/;
 export async function repairData(program: string, { redis, logs }: State): Promise<string | undefined> {
   const files = join(redis, "appendonlydir");
   const manifest = join(files, "appendonly.aof.manifest");
-  const lastLines = readFileSync(join(logs, "redis.log"), "utf8").slice(-lastLogLength);
-  if (!damaged.test(lastLines) || !existsSync(manifest)) return undefined;
+  const log = join(logs, "redis.log");
+  // A Redis that did not get as far as its settings wrote no log.
+  if (!existsSync(log) || !existsSync(manifest)) return undefined;
+  if (!damaged.test(readFileSync(log, "utf8").slice(-lastLogLength))) return undefined;
   const copy = `${files}.damaged`;
   rmSync(copy, { recursive: true, force: true });
   cpSync(files, copy, { recursive: true, preserveTimestamps: true });

@@ -15,7 +15,8 @@ import { hashOf } from "#access/key.ts";
 import { readSome } from "#access/projection.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { readReady, stateOf } from "../../apps/cli/state.ts";
+import { repairData } from "../../apps/cli/private-redis.ts";
+import { openState, readReady, stateOf } from "../../apps/cli/state.ts";
 import { makeRoot, processesOf, startGateway, until } from "./gateway.ts";
 
 const keyspace = keyspaceOf("sluice");
@@ -150,6 +151,16 @@ test("data of Redis that a power cut damaged at its end is cut off there, and th
   assert.equal(readFileSync(join(copy, last)).length, whole.length + 4_096);
   gateway.child.kill("SIGINT");
   assert.equal(await gateway.ended, 0);
+});
+
+test("a Redis that does not start at all keeps its own error, and its data", async () => {
+  using place = makeRoot();
+  const state = openState(place.root);
+  const files = join(state.redis, "appendonlydir");
+  mkdirSync(files);
+  writeFileSync(join(files, "appendonly.aof.manifest"), "");
+  assert.equal(await repairData("/bin/false", state), undefined);
+  assert.deepEqual(readdirSync(state.redis), ["appendonlydir"]);
 });
 
 const faults: [string, NodeJS.ProcessEnv, RegExp][] = [
