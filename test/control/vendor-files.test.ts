@@ -5,6 +5,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import Anthropic, { toFile } from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
 import { startFilesGateway } from "../support/files.ts";
@@ -215,6 +216,31 @@ test("a file that comes with its metadata, or as it is, is uploaded in one reque
     assert.match(refused.message ?? "", message);
   }
   assert.equal((await service.objects()).length, stored);
+});
+
+test("a file with its metadata may arrive slowly, and a part may lack the end of its header", async () => {
+  for (const [pieces, status] of [
+    [[relatedOf("{}", "hello"), "\r\n"], 200],
+    [[relatedOf("{}", "hello").slice(0, -2), "--", "\r\n", "an epilogue"], 200],
+    [[relatedOf("{}", "hello").slice(0, -4), "\r\n--b", "--"], 200],
+    [[relatedOf("{}"), "\r\n", "--b--"], 400],
+    [["--b\r\nContent-Type: a/b", "\r\n--b--", "\r\n"], 400],
+  ] as const) {
+    const body = new ReadableStream({
+      async start(controller) {
+        for (const piece of pieces) {
+          controller.enqueue(Buffer.from(piece));
+          await delay(20);
+        }
+        controller.close();
+      },
+    });
+    const headers = { "x-goog-api-key": keys.own, "content-type": "multipart/related; boundary=b" };
+    const options = { method: "POST", body, headers, duplex: "half", signal: AbortSignal.timeout(10_000) };
+    const response = await fetch(`${url}/upload/v1beta/files`, options as RequestInit);
+    assert.equal(response.status, status, pieces.join("|"));
+    await response.arrayBuffer();
+  }
 });
 
 test("the address of an upload is good for this upload only, and for nobody without it", async () => {

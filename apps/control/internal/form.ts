@@ -2,7 +2,7 @@
  * Reads forms (multipart/form-data, RFC 7578) as they arrive, in bounded memory, and uploads of
  * Google's clients (multipart/related, RFC 2387).
  */
-import { Readable } from "node:stream";
+import { Readable, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { Busboy, Dicer } from "@fastify/busboy";
 import type { FastifyRequest } from "fastify";
@@ -90,11 +90,26 @@ function parserOf(contentType: string) {
   }
 }
 
-/** Its parts have no names: the first one is the field `metadata`, the next one `file`. */
-function relatedParserOf(boundary: string): Dicer {
-  const parser = new Dicer({ boundary, maxHeaderPairs: 20 });
+/**
+ * Its parts have no names: the first one is the field `metadata`, the next one `file`. The Dicer
+ * finishes at the last boundary, before the end of the body, which its stream does not expect.
+ */
+function relatedParserOf(boundary: string): Writable {
+  const dicer = new Dicer({ boundary, maxHeaderPairs: 20 });
+  let isRead = false;
+  const parser = new Writable({
+    write: (bytes, _encoding, done) => void dicer.write(bytes, done),
+    final: (done) => {
+      if (isRead) done();
+      else dicer.once("finish", () => done()).end();
+    },
+  });
+  dicer.on("finish", () => {
+    isRead = true;
+  });
+  dicer.on("error", (error) => parser.destroy(error));
   let parts = 0;
-  parser.on("part", (part) => {
+  dicer.on("part", (part) => {
     const isFile = parts++ > 0;
     // A body may break off before the header of a part, whose stream has no other listener then.
     part.on("error", () => undefined);
