@@ -60,7 +60,8 @@ const beforeValue = /^[:[,]?$/;
 function addedTo(call: StreamedCall, input: string): string {
   if (input === "") return input;
   const { progress } = call;
-  if (call.isEmpty && input.trim() !== "" && !emptyArguments.test(input)) {
+  // Closing brackets alone are no arguments, but surplus.
+  if (call.isEmpty && /[^\s}\]]/.test(input) && !emptyArguments.test(input)) {
     progress.restart();
     Object.assign(call, { isEmpty: false, head: "", last: "", length: 0 });
   }

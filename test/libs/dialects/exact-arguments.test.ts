@@ -185,6 +185,7 @@ test("a chat stream that passes unchanged otherwise has an object, too", () => {
   for (const [chunks, meant] of [
     [["null"], "{}"],
     [["[]"], "{}"],
+    [["{}", "}"], "{}"],
     [['{"a":1}', "}"], '{"a":1}'],
     [['{"a":', '{"b":1}}} '], '{"a":{"b":1}}'],
   ] as const) {
