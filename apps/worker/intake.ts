@@ -108,7 +108,6 @@ export class Intake {
     if (eventLoop > paceShareMax) this.#paceMs = Math.min(this.#paceMs + paceStepMs, paceMsMax);
     else if (eventLoop < paceShareMin) this.#paceMs = Math.max(this.#paceMs - paceStepMs, 0);
     this.#isBusy = this.#saturated !== undefined || eventLoop > intakeShareMax;
-    // A job has some generations more than there are slots: where files run out, they count.
     this.#limit = Math.max(intakeMin, Math.min(this.#affordable({ eventLoop, memory }, running), running + filesLeft));
   }
 

@@ -1,6 +1,7 @@
 /** Measures what this process uses of the event loop, of its memory and of its open files. */
 import { performance } from "node:perf_hooks";
 import { getHeapStatistics } from "node:v8";
+import { generationsPerJobMax } from "#relay/bounds.ts";
 import type { OpenFiles } from "#service/open-files.ts";
 import { filesCountedEvery } from "./bounds.ts";
 import type { Usage } from "./intake.ts";
@@ -22,15 +23,17 @@ export function measureUsage(openFiles: OpenFiles): (running: number) => Usage {
 }
 
 /**
- * How many more files generations may open: each opens a socket, and those that began since the
- * last count may not have theirs yet. Counting takes longer the more are open, so it is rare where
- * many are left.
+ * How many more generations may begin before a job takes the last file: each opens a socket, and
+ * those that began around the last count may not have had theirs. Counting takes longer the more
+ * are open, so it is rare where many are left.
  */
 function countFiles(files: OpenFiles): (running: number) => number {
+  const leftAtStart = files.left;
   let calls = 0;
   let runningThen = 0;
   return (running) => {
-    const left = files.left - Math.max(0, running - runningThen);
+    const counted = files.left - Math.max(0, running - runningThen);
+    const left = Math.min(counted, leftAtStart - running) - generationsPerJobMax;
     if (++calls % filesCountedEvery === 0 || left < running) {
       files.tick();
       runningThen = running;

@@ -11,7 +11,7 @@ import { type EventSink, EventStream, type Subscriber } from "#events/event-stre
 import type { WorkerEvents } from "#events/worker-events.ts";
 import { registerUsageMetrics } from "#ledger/metrics.ts";
 import { UsageStream } from "#ledger/usage-stream.ts";
-import type { RelayBounds } from "#relay/bounds.ts";
+import { generationsPerJobMax, type RelayBounds } from "#relay/bounds.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
 import type { Runner } from "#relay/runner.ts";
 import type { Clock } from "#service/clock.ts";
@@ -187,7 +187,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
   const relay = await openRelay(() => deps.redis.openTransport(subscriber), bounds, clock, usage);
   const vendorBatches = new VendorBatches({ redis, keyspace, upstreams, catalogue: catalogue.current });
   const openFiles = new OpenFiles();
-  const intake = new Intake(openFiles.left);
+  const intake = new Intake(openFiles.left - generationsPerJobMax);
   const attemptDeps: AttemptDeps = {
     clock,
     events,
