@@ -318,11 +318,10 @@ export function encodeAnswer({ blocks, finish, stopSequence, usage }: Answer, co
 function blockBodyOf(block: Block, context: AnswerContext): WireBlock | undefined {
   switch (block.kind) {
     case "text":
-      return block.text === ""
-        ? undefined
-        : { type: "text", text: block.text, ...defined({ citations: block.citations?.map(anthropicCitationOf) }) };
-    case "refusal":
-      return block.text === "" ? undefined : { type: "text", text: block.text };
+    case "refusal": {
+      const citations = block.kind === "text" ? block.citations?.map(anthropicCitationOf) : undefined;
+      return block.text === "" ? undefined : { type: "text", text: block.text, ...defined({ citations }) };
+    }
     case "reasoning":
       if (block.signature !== undefined) return thoughtBodyOf(block.text, block.signature, context);
       return block.text === "" ? undefined : { type: "thinking", thinking: block.text, signature: "" };

@@ -125,15 +125,16 @@ export const openaiCitationOf = ({ url, title, start, end }: PlacedCitation) => 
 });
 
 /** The citations of a text block, placed in it. */
-export function placedInBlock(citations: readonly Citation[] | undefined, text: string): PlacedCitation[] {
-  if (citations === undefined) return [];
-  const length = codePointsIn(text);
-  return citations.map(({ span = { start: 0, end: length }, ...citation }) => ({
+export const placedInBlock = (citations: readonly Citation[] | undefined, text: string): PlacedCitation[] =>
+  citations === undefined ? [] : placedIn(citations, codePointsIn(text));
+
+/** The citations of a block that has so many code points, and begins at `from`. */
+const placedIn = (citations: readonly Citation[], length: number, from = 0): PlacedCitation[] =>
+  citations.map(({ span = { start: 0, end: length }, ...citation }) => ({
     ...citation,
-    start: Math.min(span.start, length),
-    end: Math.min(span.end, length),
+    start: from + Math.min(span.start, length),
+    end: from + Math.min(span.end, length),
   }));
-}
 
 /** The texts of an answer together, as far as its citations need them. */
 export class CitedText {
@@ -164,12 +165,7 @@ export class CitedText {
 
   #place(): void {
     const length = this.places.points - this.#start;
-    for (const { span = { start: 0, end: length }, ...citation } of this.#open)
-      this.citations.push({
-        ...citation,
-        start: this.#start + Math.min(span.start, length),
-        end: this.#start + Math.min(span.end, length),
-      });
+    for (const citation of placedIn(this.#open, length, this.#start)) this.citations.push(citation);
     this.#open = [];
   }
 }
